@@ -1,0 +1,40 @@
+# Every target installs what it needs into .venv first. `make` alone lists the targets.
+PYTHON ?= python3.11
+BIN := .venv/bin
+.DEFAULT_GOAL := help
+.PHONY: help install demo test lint fmt lock docs clean
+
+help: ## list the targets
+	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
+
+install: .venv/installed ## install into .venv; leaves .venv/bin/tableflow
+
+.venv/installed: setup.cfg pyproject.toml constraints.txt
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv || { echo "Python 3.11 is needed: set PYTHON=/path/to/python3.11"; exit 1; }
+	@echo "Installing into .venv (some minutes the first time) …"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+demo: install ## start everything, with data flowing, and open Dagster
+	@exec $(BIN)/tableflow demo
+
+test: lint ## lint, types and all tests, on a real stack
+	$(BIN)/pytest
+
+lint: install ## ruff and mypy
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+fmt: install ## format the code
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+lock: install ## write the checksums of stack/jars.lock.json anew
+	$(BIN)/python -m tableflow_assets.stack.jars
+
+docs: install ## run the commands of README.md against a fresh stack
+	$(BIN)/pytest tableflow_assets_tests/test_readme.py
+
+clean: ## remove .venv and all state of the embedded stack
+	rm -rf .venv .tableflow build *.egg-info

@@ -1,0 +1,57 @@
+"""The `tableflow` command: the same library calls as Dagster's ops, from a terminal."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import click
+
+from tableflow_assets.commands import bench, config, demo, labs, stack, topics
+from tableflow_assets.errors import TableflowError
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.option(
+    "--config",
+    "config_file",
+    type=click.Path(path_type=Path),
+    help="The settings file. Default: $TABLEFLOW_CONFIG, else ./tableflow.yaml, else built in.",
+)
+def tableflow(config_file: Path | None) -> None:
+    """Kafka topics as Iceberg tables, exactly once."""
+    if config_file is not None:
+        # By the environment, so that every process we start finds the same settings.
+        os.environ["TABLEFLOW_CONFIG"] = str(config_file.absolute())
+
+
+tableflow.add_command(demo.demo)
+tableflow.add_command(topics.status)
+tableflow.add_command(topics.verify)
+tableflow.add_command(topics.materialize)
+tableflow.add_command(topics.query)
+tableflow.add_command(stack.stack)
+tableflow.add_command(labs.labs)
+tableflow.add_command(config.config)
+tableflow.add_command(bench.bench)
+
+
+def main() -> None:
+    try:
+        tableflow(standalone_mode=False)
+    except TableflowError as error:
+        click.secho(f"Error: {error}", fg="red", err=True)
+        sys.exit(1)
+    except click.exceptions.Exit as leave:
+        sys.exit(leave.exit_code)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        click.secho("Stopped.", err=True)
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""What `tableflow` does, one file a family of commands."""

@@ -1,0 +1,140 @@
+"""`tableflow demo`: the whole path, on the embedded stack, from nothing."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import click
+from rich.console import Group
+from rich.live import Live
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from tableflow_assets.commands.once import run_once
+from tableflow_assets.commands.show import console, json_option, print_json, print_table
+from tableflow_assets.commands.stack import download_progress, stop_on_terminate
+from tableflow_assets.labs import LAB_TOPICS
+from tableflow_assets.settings import Settings, load_settings
+from tableflow_assets.source.discovery import remember
+from tableflow_assets.stack.stack import Stack, servers_of
+
+EVENTS_SHOWN = 6
+
+
+@click.command()
+@click.option("--once", is_flag=True, help="Without the UI: produce, materialize, verify, query.")
+@click.option("--count", default=2000, show_default=True, help="With --once: records to produce.")
+@click.option("--seed", default=1, show_default=True, help="With --once: same seed, same records.")
+@json_option
+def demo(once: bool, count: int, seed: int, as_json: bool) -> None:
+    """Start everything, with data flowing, and open Dagster; Ctrl-C stops it all."""
+    if once:
+        _once(count, seed, as_json)
+    else:
+        _live(load_settings())
+
+
+def _once(count: int, seed: int, as_json: bool) -> None:
+    """On a state folder of its own: a demo must neither need nor touch what is there."""
+    with tempfile.TemporaryDirectory(prefix="tableflow-demo-") as folder, stop_on_terminate():
+        result = run_once(Path(folder), count, seed, quiet=as_json)
+    if as_json:
+        print_json(result)
+    else:
+        topics = result["topics"]
+        columns = list(topics[0])
+        print_table("Topics", columns, [[topic[name] for name in columns] for topic in topics])
+        click.echo(f"{'All held' if result['ok'] else 'FAILED'} after {result['seconds']:.0f} s.")
+    sys.exit(0 if result["ok"] else 1)
+
+
+def _live(settings: Settings) -> None:
+    started = time.monotonic()
+    remember(settings, LAB_TOPICS)  # so that Dagster knows them before Kafka is up
+    events: list[str] = []
+    with stop_on_terminate(), download_progress() as on_download:
+        stack = Stack(
+            settings.state_dir,
+            dagster=True,
+            generators=True,
+            report=lambda text: _note(events, text),
+            on_download=on_download,
+        )
+        try:
+            stack.start()
+            board = _Board(settings, stack, events, time.monotonic() - started)
+            threading.Thread(target=board.await_first_rows, args=[started], daemon=True).start()
+            board.show()
+        finally:
+            console.print("Stopping the servers …")
+            stack.stop()
+            console.print("Stopped. The data stays; `make demo` finds it again.")
+
+
+def _note(events: list[str], text: str) -> None:
+    events.append(text)
+    if not console.is_terminal:
+        console.print(text, highlight=False)
+
+
+class _Board:
+    """The panel: where everything is, and what has happened since."""
+
+    def __init__(
+        self, settings: Settings, stack: Stack, events: list[str], ready_after: float
+    ) -> None:
+        self._settings, self._stack, self._events = settings, stack, events
+        self._ready_after = ready_after
+        self._first_rows = "not yet"
+        self._addresses = {server.name: server.address for server in servers_of(stack.state)}
+
+    def show(self) -> None:
+        if not console.is_terminal:
+            console.print(self._panel())
+            self._stack.wait()
+            return
+        with Live(get_renderable=self._panel, console=console, refresh_per_second=1):
+            self._stack.wait()
+
+    def await_first_rows(self, started: float) -> None:
+        """Ask DuckDB until a table has rows: that is when a user sees something."""
+        from tableflow_assets.catalog.duckdb import connect_duckdb
+        from tableflow_assets.tableflow import Tableflow
+
+        catalog = Tableflow(self._settings).catalog
+        while True:
+            try:
+                connection = connect_duckdb(catalog.connection, catalog.storage)
+                rows = connection.execute("SELECT count(*) FROM payments").fetchone()
+            except Exception:  # there is no table yet
+                rows = None
+            if rows and rows[0]:
+                self._first_rows = f"{time.monotonic() - started:.0f} s after the command"
+                _note(self._events, f"first rows in `payments` {self._first_rows}")
+                return
+            time.sleep(0.5)
+
+    def _panel(self) -> Panel:
+        facts = Table.grid(padding=(0, 2))
+        catalog = f"http://127.0.0.1:{self._stack.state.ports['iceberg']}"
+        for name, value in (
+            ("Dagster", f"[bold]{self._addresses['webserver']}[/]"),
+            ("Iceberg REST catalog", f"{catalog}  (warehouse s3://lake/)"),
+            ("Query", 'tableflow query "SELECT count(*) FROM payments"'),
+            ("Status", "tableflow status    tableflow verify"),
+            ("Kafka", self._addresses["kafka"]),
+            ("Schema registry", self._addresses["registry"]),
+            ("Spark Connect", self._addresses["spark"]),
+            ("State", str(self._stack.state.folder)),
+            ("Ready", f"{self._ready_after:.0f} s after the command"),
+            ("First rows", self._first_rows),
+            ("Stop", "Ctrl-C"),
+        ):
+            facts.add_row(f"[dim]{name}[/]", value)
+        recent = [Text(event, style="yellow") for event in self._events[-EVENTS_SHOWN:]]
+        return Panel(Group(facts, *recent), title="Tableflow Assets", expand=False)

@@ -1,0 +1,86 @@
+"""The smoke test of the whole: records in, rows out, compared by two other readers."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tableflow_assets import connections, labs
+from tableflow_assets.catalog.duckdb import connect_duckdb
+from tableflow_assets.commands.show import console
+from tableflow_assets.commands.stack import download_progress
+from tableflow_assets.settings import Settings, Topic
+from tableflow_assets.stack.stack import Stack
+from tableflow_assets.table.verify import verify
+from tableflow_assets.tableflow import Tableflow
+
+
+def run_once(folder: Path, count: int, seed: int, quiet: bool) -> dict[str, Any]:
+    """Produce, materialize, verify, query; ``ok`` only if every step agreed with the others."""
+    started = time.monotonic()
+    settings = Settings(state_dir=folder)
+    step = _quiet_step if quiet else console.status
+    with (
+        step("starting the servers"),
+        _bar(quiet) as on_download,
+        Stack(folder, on_download=on_download),
+        contextlib.ExitStack() as cleanup,
+    ):
+        with step(f"producing {count} records"):
+            produced = _produce(settings, count, seed)
+        topics = []
+        tableflow = cleanup.enter_context(contextlib.closing(Tableflow(settings)))
+        duckdb = connect_duckdb(tableflow.catalog.connection, tableflow.catalog.storage)
+        for topic in tableflow.topics():
+            with step(topic.name):
+                rows = _topic(tableflow, topic, produced.get(topic.name, 0))
+                rows["duckdb_rows"] = _count(duckdb, topic)
+                topics.append(rows)
+    return {
+        "ok": bool(topics) and all(_held(topic) for topic in topics),
+        "seconds": round(time.monotonic() - started, 1),
+        "topics": topics,
+    }
+
+
+def _produce(settings: Settings, count: int, seed: int) -> dict[str, int]:
+    kafka = connections.kafka_address(settings)
+    registry = connections.registry_address(settings)
+    labs.ensure_topics(kafka, registry, labs.LAB_TOPICS)
+    return labs.produce(kafka, registry, labs.records(seed, count))
+
+
+def _topic(tableflow: Tableflow, topic: Topic, expected: int) -> dict[str, Any]:
+    committed = tableflow.pipeline(topic).catch_up(run_id="demo")
+    results = verify(tableflow.log, tableflow.catalog, topic.name, topic.table)
+    return {
+        "topic": topic.name,
+        "expected": expected,
+        "rows": committed.rows,
+        "dead_letters": committed.dead_letters,
+        "missing": sum(result.missing for result in results),
+        "duplicated": sum(result.duplicated for result in results),
+        "verified": bool(results) and all(result.ok for result in results),
+    }
+
+
+def _count(duckdb: Any, topic: Topic) -> int:
+    return int(duckdb.execute(f'SELECT count(*) FROM "{topic.table}"').fetchone()[0])  # noqa: S608
+
+
+def _held(topic: dict[str, Any]) -> bool:
+    landed = topic["rows"] + topic["dead_letters"]
+    is_complete = bool(landed == topic["expected"] and topic["duckdb_rows"] == topic["rows"])
+    return is_complete and bool(topic["verified"])
+
+
+@contextlib.contextmanager
+def _quiet_step(_: str) -> Iterator[None]:
+    yield
+
+
+def _bar(quiet: bool) -> Any:
+    return contextlib.nullcontext(None) if quiet else download_progress()

@@ -1,0 +1,29 @@
+"""How the commands speak: tables for people, JSON for machines."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+WIDTH_OF_A_FILE = 160  # where there is no terminal, nothing needs to be folded to 80 columns
+console = Console(width=None if sys.stdout.isatty() else WIDTH_OF_A_FILE)
+json_option = click.option("--json", "as_json", is_flag=True, help="One JSON value, for machines.")
+
+
+def print_json(value: object) -> None:
+    click.echo(json.dumps(value, default=str))
+
+
+def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    table = Table(title=title, title_justify="left", title_style="bold")
+    for index, column in enumerate(columns):
+        is_number = bool(rows) and isinstance(rows[0][index], int | float)
+        table.add_column(column, justify="right" if is_number else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*("" if value is None else str(value) for value in row))
+    console.print(table)

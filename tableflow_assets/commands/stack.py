@@ -1,0 +1,181 @@
+"""Commands about the embedded stack."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+
+from tableflow_assets.commands.show import console, json_option, print_json, print_table
+from tableflow_assets.errors import StackError
+from tableflow_assets.settings import load_settings
+from tableflow_assets.stack.jars import Progress as DownloadProgress
+from tableflow_assets.stack.stack import Stack, servers_of
+from tableflow_assets.stack.state import StackState
+
+STOP_SECONDS = 120
+
+
+@click.group()
+def stack() -> None:
+    """The embedded servers: Kafka, registry, object store, catalog, Spark, Dagster."""
+
+
+@stack.command()
+@click.option("--dagster/--no-dagster", default=True, show_default=True, help="With Dagster.")
+def run(dagster: bool) -> None:
+    """Start the servers, watch them, stop them with Ctrl-C."""
+    with (
+        stop_on_terminate(),
+        download_progress() as on_download,
+        Stack(_folder(), dagster=dagster, report=_say, on_download=on_download) as running,
+    ):
+        _say("The stack is ready. Ctrl-C stops it.")
+        running.wait()
+
+
+@stack.command()
+@click.option("--dagster/--no-dagster", default=True, show_default=True, help="With Dagster.")
+def up(dagster: bool) -> None:
+    """Start the servers in the background, and return when they are ready."""
+    from tableflow_assets.stack.jars import ensure_jars
+
+    state = StackState.load(_folder())
+    if state.running:
+        _say("The stack is running already.")
+    else:
+        with download_progress() as on_download:
+            ensure_jars(on_download)
+        state.make_folder()
+        _start_in_background(state, dagster)
+    _print_servers(StackState.load(_folder()))
+
+
+@stack.command()
+def down() -> None:
+    """Stop the servers. Their data stays."""
+    state = StackState.load(_folder())
+    process = state.supervisor.find() if state.supervisor else None
+    if process is None:
+        _say("The stack is not running.")
+        return
+    process.send_signal(signal.SIGTERM)
+    with console.status("stopping the servers"):
+        process.wait(STOP_SECONDS)
+    _say("The stack has stopped.")
+
+
+@stack.command()
+@json_option
+def status(as_json: bool) -> None:
+    """Which servers run, and where they are reached; exit 1 if the stack is not ready."""
+    state = StackState.load(_folder())
+    if as_json:
+        print_json({"running": state.running, "ready": state.ready, "servers": _servers(state)})
+    else:
+        _print_servers(state)
+    sys.exit(0 if state.running and state.ready else 1)
+
+
+@stack.command()
+@click.argument("server", required=False)
+@click.option("-n", "--lines", default=40, show_default=True, help="Lines from the end.")
+def logs(server: str | None, lines: int) -> None:
+    """The last lines of the servers' logs, or of one server's."""
+    folder = _folder() / "logs"
+    names = sorted(path.stem for path in folder.glob("*.log"))
+    if server is not None and server not in names:
+        raise StackError(
+            f"There is no log of {server!r}.", f"Choose from: {', '.join(names) or 'none yet'}."
+        )
+    for name in [server] if server else names:
+        click.secho(f"== {name}", bold=True)
+        content = (folder / f"{name}.log").read_text(errors="replace").splitlines()
+        click.echo("\n".join(content[-lines:]))
+
+
+@contextlib.contextmanager
+def download_progress() -> Iterator[DownloadProgress]:
+    """A bar that appears only if something is downloaded."""
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
+    with Progress(*columns, TransferSpeedColumn(), console=console, transient=True) as progress:
+        task = None
+
+        def on_download(done: int, total: int) -> None:
+            nonlocal task
+            if task is None:
+                task = progress.add_task("Fetching the servers' archives", total=total)
+            progress.update(task, completed=min(done, total))
+
+        yield on_download
+
+
+@contextlib.contextmanager
+def stop_on_terminate() -> Iterator[None]:
+    """A polite kill is a Ctrl-C: the servers are stopped in order."""
+
+    def interrupt(*_: object) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # once is enough
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _start_in_background(state: StackState, dagster: bool) -> None:
+    command = [sys.executable, "-m", "tableflow_assets.cli", "stack", "run"]
+    command.append("--dagster" if dagster else "--no-dagster")
+    log = state.log_of("supervisor")
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+    with console.status("starting the servers"):
+        while not StackState.load(_folder()).ready:
+            if process.poll() is not None:
+                raise StackError("The stack did not start.", f"Read {log}")
+            time.sleep(0.5)
+
+
+def _servers(state: StackState) -> list[dict[str, object]]:
+    addresses = {server.name: server.address for server in servers_of(state)} if state.ports else {}
+    return [
+        {
+            "server": name,
+            "running": record.find() is not None,
+            "pid": record.pid,
+            "restarts": record.restarts,
+            "address": addresses.get(name, ""),
+        }
+        for name, record in state.processes.items()
+    ]
+
+
+def _print_servers(state: StackState) -> None:
+    if not state.running:
+        _say("The stack is not running. Start it with `tableflow stack up`.")
+        return
+    columns = ["server", "running", "pid", "restarts", "address"]
+    print_table("Embedded stack", columns, [list(row.values()) for row in _servers(state)])
+
+
+def _folder() -> Path:
+    return load_settings().state_dir
+
+
+def _say(text: str) -> None:
+    console.print(text, highlight=False)

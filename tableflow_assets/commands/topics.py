@@ -1,0 +1,139 @@
+"""Commands about topics and their tables."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from tableflow_assets.commands.show import console, json_option, print_json, print_table
+from tableflow_assets.settings import load_settings
+
+topics_argument = click.argument("topics", nargs=-1)
+
+
+@click.command()
+@topics_argument
+@json_option
+def status(topics: tuple[str, ...], as_json: bool) -> None:
+    """How far each table is behind its topic."""
+    from tableflow_assets.status import status as status_of
+    from tableflow_assets.tableflow import Tableflow
+
+    tableflow = Tableflow(load_settings())
+    found = [status_of(tableflow.log, tableflow.catalog, t) for t in tableflow.topics(topics)]
+    if as_json:
+        print_json([one.to_json() for one in found])
+        return
+    rows = [
+        [
+            one.topic,
+            one.state,
+            one.lag,
+            " ".join(f"{p.partition}:{p.committed}/{p.end}" for p in one.partitions),
+            one.rows,
+            one.files,
+            one.last_commit.strftime("%Y-%m-%d %H:%M:%S") if one.last_commit else None,
+            None if one.freshness_seconds is None else f"{one.freshness_seconds:.0f} s",
+        ]
+        for one in found
+    ]
+    columns = ["topic", "state", "lag", "committed/end by partition"]
+    columns += ["rows", "files", "last commit (UTC)", "freshness"]
+    print_table("Topics", columns, rows)
+    for one in found:
+        if one.reason:
+            console.print(f"[red]{one.topic}[/]: {one.reason}", highlight=False)
+
+
+@click.command()
+@topics_argument
+@json_option
+def verify(topics: tuple[str, ...], as_json: bool) -> None:
+    """Compare tables with their topics, offset by offset; exit 1 on any difference."""
+    from tableflow_assets.table.verify import verify as verify_topic
+    from tableflow_assets.tableflow import Tableflow
+
+    tableflow = Tableflow(load_settings())
+    results = []
+    with _progress() as progress:
+        for topic in tableflow.topics(topics):
+            end = tableflow.log.end(tableflow.log.identify(topic.name))
+            task = progress.add_task(topic.name, total=sum(end.values()))
+            results += verify_topic(
+                tableflow.log,
+                tableflow.catalog,
+                topic.name,
+                topic.table,
+                on_progress=lambda n, task=task: progress.advance(task, n),  # type: ignore[misc]
+            )
+    if as_json:
+        print_json([result.to_json() for result in results])
+    else:
+        names = ["topic", "partition", "start", "committed", "expected", "rows", "dead_letters"]
+        names += ["missing", "duplicated", "unexpected", "ok"]
+        shown = [result.to_json() for result in results]
+        print_table("Table against log", names, [[row[name] for name in names] for row in shown])
+    sys.exit(0 if all(result.ok for result in results) else 1)
+
+
+@click.command()
+@topics_argument
+@json_option
+def materialize(topics: tuple[str, ...], as_json: bool) -> None:
+    """Bring tables up to the end of their topics (what Dagster's runs do)."""
+    from tableflow_assets.tableflow import Tableflow
+
+    tableflow = Tableflow(load_settings())
+    rows = []
+    with _progress() as progress:
+        for topic in tableflow.topics(topics):
+            pipeline = tableflow.pipeline(topic)
+            planned = pipeline.plan()
+            task = progress.add_task(topic.name, total=planned.size)
+            done = pipeline.materialize(
+                planned,
+                run_id="cli",
+                on_commit=lambda step, _, task=task: progress.advance(task, step.size),  # type: ignore[misc]
+            )
+            rows.append([topic.name, done.rows, done.dead_letters, len(done.snapshots)])
+    columns = ["topic", "rows", "dead_letters", "commits"]
+    if as_json:
+        print_json([dict(zip(columns, row, strict=True)) for row in rows])
+    else:
+        print_table("Materialized", columns, rows)
+
+
+@click.command()
+@click.argument("sql")
+@json_option
+def query(sql: str, as_json: bool) -> None:
+    """Run SQL over the tables with DuckDB, e.g. "SELECT count(*) FROM payments"."""
+    import duckdb
+
+    from tableflow_assets.catalog.duckdb import connect_duckdb
+    from tableflow_assets.errors import TableflowError
+    from tableflow_assets.tableflow import Tableflow
+
+    catalog = Tableflow(load_settings()).catalog
+    try:
+        answer = connect_duckdb(catalog.connection, catalog.storage).execute(sql)
+        columns = [column[0] for column in answer.description or ()]
+        rows = answer.fetchall()
+    except duckdb.Error as error:
+        raise TableflowError(
+            f"DuckDB: {error}", 'List the tables with: tableflow query "SHOW TABLES"'
+        ) from error
+    if as_json:
+        print_json([dict(zip(columns, row, strict=True)) for row in rows])
+    else:
+        print_table(f"{len(rows)} rows", columns, rows)
+
+
+def _progress() -> Progress:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    # On stderr: stdout carries the result.
+    from rich.console import Console
+
+    return Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True)

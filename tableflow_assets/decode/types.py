@@ -1,0 +1,191 @@
+"""The one type mapping: an Avro schema as Iceberg columns, the way Spark's Avro reader makes them.
+
+| Avro                               | Iceberg                    |
+|------------------------------------|----------------------------|
+| boolean, int, long, float, double  | the same                   |
+| string, enum, uuid                 | string                     |
+| bytes, fixed                       | binary                     |
+| decimal                            | decimal(precision, scale)  |
+| date                               | date                       |
+| timestamp-millis, -micros          | timestamptz                |
+| local-timestamp-millis, -micros    | timestamp                  |
+| time-millis / time-micros          | int / long                 |
+| array, map, record                 | list, map, struct          |
+| [null, X]                          | X                          |
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from itertools import count
+from typing import Any
+
+from pyiceberg.schema import Schema
+from pyiceberg.types import (
+    BinaryType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IcebergType,
+    IntegerType,
+    ListType,
+    LongType,
+    MapType,
+    NestedField,
+    StringType,
+    StructType,
+    TimestampType,
+    TimestamptzType,
+)
+
+from tableflow_assets.errors import UnsupportedSchema
+
+KAFKA_COLUMN = "_kafka"
+
+_PRIMITIVES: dict[str, IcebergType] = {
+    "boolean": BooleanType(),
+    "int": IntegerType(),
+    "long": LongType(),
+    "float": FloatType(),
+    "double": DoubleType(),
+    "string": StringType(),
+    "bytes": BinaryType(),
+    "enum": StringType(),
+    "fixed": BinaryType(),
+}
+_LOGICAL: dict[tuple[str, str], IcebergType] = {
+    ("int", "date"): DateType(),
+    ("long", "timestamp-millis"): TimestamptzType(),
+    ("long", "timestamp-micros"): TimestamptzType(),
+    ("long", "local-timestamp-millis"): TimestampType(),
+    ("long", "local-timestamp-micros"): TimestampType(),
+}
+
+
+def table_schema(avro_text: str, subject: str) -> Schema:
+    """The registry's fields as columns, plus ``_kafka``: where each row comes from."""
+    avro = json.loads(avro_text)
+    if not isinstance(avro, dict) or avro.get("type") != "record":
+        raise UnsupportedSchema(
+            f"The schema of {subject} is not a record, so it has no columns.",
+            "Wrap the value into a record with one field.",
+        )
+    mapping = _Mapping(subject)
+    columns = mapping.fields(avro, path=())
+    _refuse_clashing_names(subject, [column.name for column in columns])
+    return Schema(*columns, mapping.field(KAFKA_COLUMN, kafka_struct(mapping.ids), _KAFKA_DOC))
+
+
+_KAFKA_DOC = "Where this row comes from: its place in the Kafka log."
+
+
+def kafka_struct(ids: Any) -> StructType:
+    def field(name: str, kind: IcebergType, doc: str) -> NestedField:
+        return NestedField(next(ids), name, kind, required=False, doc=doc)
+
+    header = StructType(
+        NestedField(next(ids), "key", StringType(), required=False),
+        NestedField(next(ids), "value", BinaryType(), required=False),
+    )
+    headers = ListType(next(ids), header, element_required=False)
+    return StructType(
+        field("partition", IntegerType(), "Kafka partition"),
+        field("offset", LongType(), "Offset within the partition"),
+        field("timestamp", TimestamptzType(), "The record's timestamp"),
+        field("key", BinaryType(), "The record's key, as it was sent"),
+        field("headers", headers, "The record's headers"),
+        field("schema_id", IntegerType(), "The registry's id of the schema it was written with"),
+    )
+
+
+class _Mapping:
+    """One walk over one schema; remembers named types, and refuses the ones that contain themselves."""
+
+    def __init__(self, subject: str) -> None:
+        self.subject = subject
+        self.ids = count(1)  # placeholders: the catalog assigns the real field ids
+        self._named: dict[str, Any] = {}
+        self._inside: list[str] = []
+
+    def field(self, name: str, kind: IcebergType, doc: str | None) -> NestedField:
+        return NestedField(next(self.ids), name, kind, required=False, doc=doc)
+
+    def fields(self, record: dict[str, Any], path: tuple[str, ...]) -> list[NestedField]:
+        name = self._remember(record)
+        if name in self._inside:
+            raise self._unsupported(path, f"the type {name} contains itself")
+        self._inside.append(name)
+        fields = [
+            self.field(f["name"], self.type_of(f["type"], (*path, f["name"])), f.get("doc"))
+            for f in record["fields"]
+        ]
+        self._inside.pop()
+        return fields
+
+    def type_of(self, avro: Any, path: tuple[str, ...]) -> IcebergType:
+        if isinstance(avro, list):
+            return self.type_of(self._only_branch(avro, path), path)
+        if isinstance(avro, str):
+            return self._by_name(avro, path)
+        if isinstance(avro["type"], dict | list):
+            return self.type_of(avro["type"], path)
+        return self._complex(avro, path)
+
+    def _complex(self, avro: dict[str, Any], path: tuple[str, ...]) -> IcebergType:
+        kind = avro["type"]
+        if kind == "record":
+            return StructType(*self.fields(avro, path))
+        if kind == "array":
+            element = self.type_of(avro["items"], (*path, "element"))
+            return ListType(next(self.ids), element, element_required=False)
+        if kind == "map":
+            value = self.type_of(avro["values"], (*path, "value"))
+            ids = (next(self.ids), next(self.ids))
+            return MapType(ids[0], StringType(), ids[1], value, value_required=False)
+        if kind in ("enum", "fixed"):
+            self._remember(avro)
+        if kind in ("bytes", "fixed") and avro.get("logicalType") == "decimal":
+            return DecimalType(avro["precision"], avro.get("scale", 0))
+        return _LOGICAL.get((kind, avro.get("logicalType", ""))) or self._by_name(kind, path)
+
+    def _by_name(self, name: str, path: tuple[str, ...]) -> IcebergType:
+        if name in _PRIMITIVES:
+            return _PRIMITIVES[name]
+        if name in self._named:
+            return self.type_of(self._named[name], path)
+        raise self._unsupported(path, f"the type {name!r} has no place in a table")
+
+    def _only_branch(self, union: list[Any], path: tuple[str, ...]) -> Any:
+        branches = [branch for branch in union if branch != "null"]
+        if len(branches) != 1:
+            raise self._unsupported(path, "it is a union of several types")
+        return branches[0]
+
+    def _remember(self, named: dict[str, Any]) -> str:
+        short = str(named["name"])
+        full = f"{named['namespace']}.{short}" if named.get("namespace") else short
+        self._named[short] = self._named[full] = named
+        return full
+
+    def _unsupported(self, path: tuple[str, ...], why: str) -> UnsupportedSchema:
+        return UnsupportedSchema(
+            f"The field {'.'.join(path)!r} of {self.subject} cannot become a column: {why}.",
+            "Change the field's type, or leave the topic out of tableflow.yaml.",
+        )
+
+
+def _refuse_clashing_names(subject: str, names: list[str]) -> None:
+    if KAFKA_COLUMN in {name.lower() for name in names}:
+        raise UnsupportedSchema(
+            f"{subject} has a field called {KAFKA_COLUMN!r}, the name of Tableflow's own column.",
+            "Rename the field.",
+        )
+    twice = [name for name, times in Counter(name.lower() for name in names).items() if times > 1]
+    if twice:
+        raise UnsupportedSchema(
+            f"{subject} has fields that differ only in case: {', '.join(sorted(twice))}.",
+            "Rename one: most engines could not tell them apart.",
+        )

@@ -1,0 +1,34 @@
+"""Everything that Dagster shows, by name. Loads with every server down."""
+
+from __future__ import annotations
+
+import dagster as dg
+
+from tableflow_assets.defs.checks import exactly_once_check
+from tableflow_assets.defs.jobs import verify_job, verify_schedule
+from tableflow_assets.defs.new_offsets import new_offsets_sensor
+from tableflow_assets.defs.resources import resources_from
+from tableflow_assets.defs.schema_changes import schema_changes_sensor
+from tableflow_assets.defs.topic_assets import table_asset, topic_asset
+from tableflow_assets.settings import Settings, load_settings
+from tableflow_assets.source.discovery import remembered
+
+
+def build_definitions(settings: Settings) -> dg.Definitions:
+    topics = settings.topics_among(remembered(settings))
+    return dg.Definitions(
+        assets=[
+            *(topic_asset(topic, settings) for topic in topics),
+            *(table_asset(topic, settings) for topic in topics),
+        ],
+        asset_checks=[exactly_once_check(topic, settings) for topic in topics],
+        jobs=[verify_job()],
+        schedules=[verify_schedule()],
+        sensors=[new_offsets_sensor(topics, settings), schema_changes_sensor(topics, settings)],
+        resources=resources_from(settings),
+        # A run drives Spark from one process; a process a step would open a session a step.
+        executor=dg.in_process_executor,
+    )
+
+
+defs = build_definitions(load_settings())

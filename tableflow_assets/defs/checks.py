@@ -1,0 +1,37 @@
+"""The asset check of every table: is it the log, exactly once?"""
+
+import dagster as dg
+
+from tableflow_assets.defs.names import CHECK_NAME, table_key
+from tableflow_assets.defs.resources import IcebergCatalogResource, KafkaResource
+from tableflow_assets.settings import Settings, Topic
+from tableflow_assets.table.verify import verify
+
+
+def exactly_once_check(topic: Topic, settings: Settings) -> dg.AssetChecksDefinition:
+    @dg.asset_check(
+        name=CHECK_NAME,
+        asset=table_key(topic, settings.namespace),
+        description="Compares table and log offset by offset: nothing missing, nothing twice.",
+    )
+    def exactly_once(kafka: KafkaResource, catalog: IcebergCatalogResource) -> dg.AssetCheckResult:
+        results = verify(kafka.log(), catalog.client(), topic.name, topic.table)
+        return dg.AssetCheckResult(
+            passed=all(result.ok for result in results),
+            metadata={
+                "records": sum(result.expected for result in results),
+                "missing": sum(result.missing for result in results),
+                "duplicated": sum(result.duplicated for result in results),
+                "partitions": dg.MetadataValue.table(
+                    [dg.TableRecord(_shown(result.to_json())) for result in results]
+                )
+                if results
+                else "no table yet",
+            },
+        )
+
+    return exactly_once
+
+
+def _shown(result: dict[str, object]) -> dict[str, str | int | float | bool]:
+    return {k: v for k, v in result.items() if isinstance(v, str | int | float | bool)}

@@ -1,0 +1,190 @@
+"""A topic's settings → the topic as an external asset, and its table as an asset made of three ops."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import dagster as dg
+from dagster_pyspark import LazyPySparkResource
+from pyspark.sql import SparkSession
+
+from tableflow_assets.defs import metadata
+from tableflow_assets.defs.names import table_key, topic_key
+from tableflow_assets.defs.partitions import window_key, windows_of
+from tableflow_assets.defs.resources import (
+    IcebergCatalogResource,
+    KafkaResource,
+    RegistryResource,
+)
+from tableflow_assets.pipeline import Committed, Pipeline
+from tableflow_assets.settings import Settings, Topic
+from tableflow_assets.source.plan import Plan
+from tableflow_assets.spark_session import ensure_spark_answers, give_up_soon
+from tableflow_assets.table.windows import rows_added, rows_in_all
+
+
+def topic_asset(topic: Topic, settings: Settings) -> dg.AssetSpec:
+    """The Kafka topic itself: not ours to materialize, but where the lineage starts."""
+    return dg.AssetSpec(
+        key=topic_key(topic),
+        description=topic.description or f"The Kafka topic `{topic.name}`.",
+        group_name=topic.group,
+        owners=list(topic.owners),
+        kinds={"kafka"},
+        metadata={"topic": topic.name},
+    )
+
+
+def table_asset(topic: Topic, settings: Settings) -> dg.AssetsDefinition:
+    """The topic's table: plan → materialize → sync_catalog."""
+    plan, materialize, sync_catalog = _ops(topic, settings)
+
+    @dg.graph_asset(
+        key=table_key(topic, settings.namespace),
+        name=None,
+        ins={"topic": dg.AssetIn(key=topic_key(topic), dagster_type=dg.Nothing)},
+        description=_description(topic),
+        group_name=topic.group,
+        owners=list(topic.owners),
+        kinds={"iceberg", "spark"},
+        metadata=metadata.table_definition_metadata(topic, settings.namespace),
+        partitions_def=windows_of(topic),
+        backfill_policy=dg.BackfillPolicy.single_run(),
+    )
+    def table(topic):  # type: ignore[no-untyped-def]
+        planned = plan.alias("plan")(topic)
+        committed = materialize.alias("materialize")(planned)
+        return sync_catalog.alias("sync_catalog")(committed)
+
+    return table
+
+
+def _description(topic: Topic) -> str:
+    about = topic.description or f"The records of the Kafka topic `{topic.name}`."
+    return f"{about}\n\nEvery record of `{topic.name}` exactly once, as an Iceberg table."
+
+
+@dataclass(frozen=True)
+class _Connected:
+    """The library's pipeline over Dagster's resources."""
+
+    topic: Topic
+    settings: Settings
+
+    def pipeline(
+        self,
+        kafka: KafkaResource,
+        registry: RegistryResource,
+        catalog: IcebergCatalogResource,
+        pyspark: LazyPySparkResource | None = None,
+    ) -> Pipeline:
+        def session() -> SparkSession:
+            if pyspark is None:
+                raise AssertionError("this op does not use Spark")
+            ensure_spark_answers(pyspark.spark_config["spark.remote"])
+            return give_up_soon(pyspark.spark_session)
+
+        return Pipeline(
+            topic=self.topic,
+            log=kafka.log(),
+            registry=registry.client(),
+            catalog=catalog.client(),
+            spark_catalog=self.settings.spark_catalog,
+            state_dir=self.settings.state_dir,
+            connect_spark=session,
+        )
+
+
+def _ops(topic: Topic, settings: Settings) -> tuple[dg.OpDefinition, ...]:
+    connected = _Connected(topic, settings)
+
+    @dg.op(name=f"plan_{topic.table}", ins={"topic": dg.In(dg.Nothing)})
+    def plan(
+        context: dg.OpExecutionContext,
+        kafka: KafkaResource,
+        registry: RegistryResource,
+        catalog: IcebergCatalogResource,
+    ) -> Plan:
+        """Which offsets are in the log and not yet in the table."""
+        planned = connected.pipeline(kafka, registry, catalog).plan(_until(context))
+        for offsets in planned.ranges:
+            context.log.info(f"partition {offsets.partition}: [{offsets.start}, {offsets.end})")
+        return planned
+
+    # One pool a table: its runs wait for each other. The commit itself is fenced in any case.
+    @dg.op(name=f"materialize_{topic.table}", pool=f"tableflow_{topic.table}")
+    def materialize(
+        context: dg.OpExecutionContext,
+        planned: Plan,
+        kafka: KafkaResource,
+        registry: RegistryResource,
+        catalog: IcebergCatalogResource,
+        pyspark: LazyPySparkResource,
+    ) -> Committed:
+        """Read, decode and commit the planned records."""
+        done = 0
+
+        def on_commit(step: Plan, committed: Committed) -> None:
+            nonlocal done
+            done += step.size
+            context.log.info(
+                f"committed {committed.rows} rows, {committed.dead_letters} dead letters"
+                f" ({done} of {planned.size} offsets)"
+            )
+
+        pipeline = connected.pipeline(kafka, registry, catalog, pyspark)
+        return pipeline.materialize(planned, context.run_id, on_commit)
+
+    @dg.op(name=f"sync_catalog_{topic.table}", out=dg.Out(dg.Nothing))
+    def sync_catalog(
+        context: dg.AssetExecutionContext, committed: Committed, catalog: IcebergCatalogResource
+    ) -> None:
+        """See that the catalog serves the commit, and report every window it touched."""
+        _report(context, topic, catalog, committed)
+
+    return plan, materialize, sync_catalog
+
+
+def _until(context: dg.OpExecutionContext) -> datetime | None:
+    """The end of the launched window; None (the end of the log) where that lies in the future."""
+    end = context.partition_time_window.end if context.has_partition_key_range else None
+    return end if end is not None and end <= datetime.now(UTC) else None
+
+
+def _report(
+    context: dg.AssetExecutionContext,
+    topic: Topic,
+    catalog: IcebergCatalogResource,
+    committed: Committed,
+) -> None:
+    table = catalog.client().find(topic.table)
+    if table is None:
+        raise AssertionError(f"{topic.table} was committed to and is not in the catalog")
+    in_all = _by_key(topic, rows_in_all(table, topic.window))
+    added = _by_key(topic, rows_added(table, topic.window, committed.snapshots))
+    about_table = metadata.commit_metadata(table, committed, sum(in_all.values()))
+
+    launched = set(context.partition_keys)
+    for key in launched:
+        about_window = metadata.window_metadata(in_all.get(key, 0), added.get(key, 0))
+        context.add_asset_metadata(about_table | about_window, partition_key=key)
+    # Late and early records: windows that nobody launched, but that this run changed.
+    known = windows_of(topic)
+    for key in sorted(set(added) - launched):
+        if not known.has_partition_key(key):
+            context.log.warning(f"{added[key]} rows have a timestamp in the future, window {key}")
+            continue
+        context.log_event(
+            dg.AssetMaterialization(
+                asset_key=table_key(topic, catalog.namespace),
+                partition=key,
+                metadata=about_table | metadata.window_metadata(in_all[key], added[key]),
+            )
+        )
+
+
+def _by_key(topic: Topic, rows: dict[datetime, int]) -> dict[str, int]:
+    keyed: dict[str, int] = {}
+    for start, count in rows.items():
+        key = window_key(topic, start)
+        keyed[key] = keyed.get(key, 0) + count
+    return keyed

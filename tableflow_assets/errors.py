@@ -1,0 +1,64 @@
+"""Every error the library raises on purpose: what happened, and what to do next."""
+
+from __future__ import annotations
+
+
+class TableflowError(Exception):
+    """Base of the family. ``next_step`` is a sentence or a command that gets the user further."""
+
+    def __init__(self, problem: str, next_step: str = "") -> None:
+        self.problem = problem
+        self.next_step = next_step
+        super().__init__(f"{problem}\n  Next step: {next_step}" if next_step else problem)
+
+
+class SettingsError(TableflowError):
+    """tableflow.yaml, or a setting in the environment, cannot be used as it is."""
+
+
+class StackError(TableflowError):
+    """A server of the embedded stack could not be installed, started or stopped."""
+
+
+class ServerUnreachable(TableflowError):
+    """A server that the path needs does not answer."""
+
+    def __init__(self, server: str, address: str, reason: str, next_step: str = "") -> None:
+        self.server = server
+        self.address = address
+        super().__init__(
+            f"{server} at {address} does not answer: {reason}",
+            next_step or "Check that it runs (`tableflow stack status`), then run again.",
+        )
+
+
+class TopicNotFound(TableflowError):
+    """The settings name a topic that the cluster does not have."""
+
+
+class SchemaNotFound(TableflowError):
+    """The registry holds no value schema for the topic, or not the one a record names."""
+
+
+class UnsupportedSchema(TableflowError):
+    """The schema cannot become a table's columns."""
+
+
+class IncompatibleSchema(TableflowError):
+    """A new schema version would change existing columns in a way that loses data."""
+
+
+class UndecodableRecords(TableflowError):
+    """Records that cannot be decoded stand in the range to commit."""
+
+
+class LedgerError(TableflowError):
+    """The table's ledger contradicts the log, or itself."""
+
+
+class CommitConflict(TableflowError):
+    """Another writer committed to the table since this commit was planned."""
+
+
+class DataLoss(TableflowError):
+    """The log no longer holds records that the table does not have yet."""

@@ -1,0 +1,232 @@
+"""tableflow.yaml as frozen, typed settings.
+
+An absent block means the embedded stack. A topic's options come from its own entry under `topics`,
+then from `defaults`, then from the defaults written here.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import date
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from tableflow_assets.errors import SettingsError
+from tableflow_assets.settings_blocks import (
+    NOT_EMPTY,
+    Block,
+    Catalog,
+    Dagster,
+    Format,
+    Kafka,
+    Line,
+    Mode,
+    Namespace,
+    Owner,
+    Registry,
+    Spark,
+    Warehouse,
+    Word,
+)
+from tableflow_assets.settings_file import Problem, read_document, validated
+from tableflow_assets.table.names import (
+    collisions,
+    is_kafka_name,
+    is_pattern,
+    name_problem,
+    table_name,
+)
+
+
+class TopicOptions(Block):
+    """What can be set for a topic, or for all in `defaults`."""
+
+    mode: Mode = "append"
+    window: Literal["hour", "day"] = "day"
+    formats: Annotated[tuple[Format, ...], Field(strict=False), NOT_EMPTY] = ("iceberg",)
+    bad_records: Literal["dead_letter", "skip", "suspend"] = "dead_letter"
+    # Kafka's timestamps count from 1970: no window is older.
+    first_window: Annotated[date, Field(ge=date(1970, 1, 1))] = date(2026, 1, 1)
+    owners: Annotated[tuple[Owner, ...], Field(strict=False)] = ()
+    group: Word = "topics"
+    description: str | None = None
+    # The upper limits refuse a slip of the keyboard: a billion records, a year of minutes.
+    max_records: Annotated[int, Field(gt=0, le=1_000_000_000)] = 5_000_000
+    freshness_minutes: Annotated[int, Field(gt=0, le=525_600)] | None = None
+
+    def over(self, defaults: TopicOptions) -> TopicOptions:
+        """These options, and those of the defaults where nothing is set here."""
+        chosen = {name: getattr(defaults, name) for name in defaults.model_fields_set}
+        chosen |= {name: getattr(self, name) for name in self.model_fields_set}
+        return TopicOptions.model_validate(chosen)
+
+
+class Topic(TopicOptions):
+    """A topic with all its options resolved."""
+
+    name: str
+
+    @property
+    def table(self) -> str:
+        return table_name(self.name)
+
+
+class SettingsShape(Block):
+    """The keys of tableflow.yaml."""
+
+    state: Line = ".tableflow"
+    kafka: Kafka | None = None
+    registry: Registry | None = None
+    warehouse: Warehouse | None = None
+    catalog: Catalog | None = None
+    spark: Spark | None = None
+    dagster: Dagster = Dagster()
+    namespace: Namespace = "tableflow"
+    defaults: TopicOptions = TopicOptions()
+    topics: Mapping[str, TopicOptions] = Field(default_factory=lambda: {"*": TopicOptions()})
+
+    @model_validator(mode="before")
+    @classmethod
+    def _empty_is_absent(cls, data: object) -> object:
+        if not isinstance(data, dict):
+            return data
+        return {k: v for k, v in data.items() if v is not None or k not in cls.model_fields}
+
+    @field_validator("topics", mode="before")
+    @classmethod
+    def _empty_topic_sets_nothing(cls, topics: object) -> object:
+        if not isinstance(topics, dict):
+            return topics
+        return {name: {} if options is None else options for name, options in topics.items()}
+
+
+class Settings(SettingsShape):
+    """The effective settings: what the file says, and where file and state are."""
+
+    file: Path | None = None
+    state_dir: Path
+
+    @property
+    def spark_catalog(self) -> str:
+        """The name under which the Spark server, embedded or not, knows the catalog."""
+        return self.spark.catalog if self.spark else "lake"
+
+    @property
+    def exact_topics(self) -> tuple[str, ...]:
+        return tuple(name for name in self.topics if not is_pattern(name))
+
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        return tuple(name for name in self.topics if is_pattern(name))
+
+    def topic_named(self, name: str) -> Topic | None:
+        """The topic with its options, or None if the settings do not choose it."""
+        entry = self._entry_for(name)
+        if entry is None:
+            return None
+        table_name(name)  # refuses now, not in mid-run, a name that no table can have
+        return Topic(name=name, **dict(self.topics[entry].over(self.defaults)))
+
+    def topics_among(self, names: Iterable[str]) -> tuple[Topic, ...]:
+        """The topics named exactly, and those of the given names that match a pattern.
+
+        A matched topic that cannot have a table of its own is left out (``left_out`` says why):
+        a stray topic on the cluster must not stop the others.
+        """
+        return tuple(sorted(self._usable(names)[0].values(), key=lambda topic: topic.name))
+
+    def left_out(self, names: Iterable[str]) -> dict[str, str]:
+        """Of the given names, those that match a pattern and still get no table, with the reason."""
+        return self._usable(names)[1]
+
+    def _usable(self, names: Iterable[str]) -> tuple[dict[str, Topic], dict[str, str]]:
+        by_table: dict[str, Topic] = {}
+        left_out: dict[str, str] = {}
+        for name in [*sorted(self.exact_topics), *sorted(set(names) - set(self.exact_topics))]:
+            try:
+                topic = self.topic_named(name)
+            except SettingsError as error:
+                left_out[name] = error.problem
+                continue
+            if topic is not None and by_table.setdefault(topic.table, topic) is not topic:
+                owner = by_table[topic.table].name
+                left_out[name] = f"Its table {topic.table} is that of {owner!r}."
+        return by_table, left_out
+
+    def _entry_for(self, name: str) -> str | None:
+        """The key under `topics` that decides: the name itself, else the first matching pattern."""
+        if not is_kafka_name(name):
+            return None
+        if name in self.topics:
+            return name
+        if name.startswith("_"):  # internal to Kafka and its tools, such as __consumer_offsets
+            return None
+        return next((p for p in self.patterns if fnmatchcase(name, p)), None)
+
+    def show(self) -> dict[str, object]:
+        """The effective settings as JSON-able data; of secrets, only whether they are set."""
+        stack = {"kafka", "registry", "warehouse", "catalog", "spark"}
+        blocks = self.model_dump(mode="json", include=stack)
+        return {
+            "file": str(self.file) if self.file else None,
+            "state": str(self.state_dir),
+            **{name: block or "embedded" for name, block in blocks.items()},
+            "spark_catalog": self.spark_catalog,
+            "dagster": self.dagster.model_dump(mode="json"),
+            "namespace": self.namespace,
+            "topics": {
+                name: options.over(self.defaults).model_dump(mode="json")
+                for name, options in self.topics.items()
+            },
+        }
+
+
+def load_settings(path: Path | None = None) -> Settings:
+    """From the file given, else $TABLEFLOW_CONFIG, else ./tableflow.yaml, else the built-in."""
+    file = _file_to_read(path)
+    if file is None:
+        return Settings(state_dir=_state_dir(Path.cwd(), SettingsShape().state))
+    document = read_document(file)
+    shape, problems = validated(SettingsShape, document.data)
+    problems += [*document.problems, *_name_problems(document.data.get("topics"))]
+    if shape is None or problems:
+        raise document.error(problems)
+    file = file.absolute()
+    return Settings(file=file, state_dir=_state_dir(file.parent, shape.state), **dict(shape))
+
+
+def _file_to_read(path: Path | None) -> Path | None:
+    if path is not None:
+        return path
+    if named := os.environ.get("TABLEFLOW_CONFIG"):
+        return Path(named)
+    default = Path("tableflow.yaml")
+    return default if default.exists() else None
+
+
+def _state_dir(base: Path, state: str) -> Path:
+    chosen = os.environ.get("TABLEFLOW_STATE") or state
+    try:
+        return (base / Path(chosen).expanduser()).absolute()
+    except RuntimeError as error:
+        raise SettingsError(
+            f"The state folder {chosen!r} cannot be found: {error}",
+            "Set `state` in tableflow.yaml, or TABLEFLOW_STATE, to a path without `~`.",
+        ) from error
+
+
+def _name_problems(topics: object) -> Iterator[Problem]:
+    """What is wrong with the keys under `topics`, whatever their values are."""
+    usable = []
+    for name in topics if isinstance(topics, dict) else ():
+        if problem := name_problem(name):
+            yield Problem(("topics", name), problem)
+        elif not is_pattern(name):
+            usable.append(name)
+    for first, second in collisions(usable):
+        text = f"would share the table {table_name(first)} with topic {first!r}; keep one of them"
+        yield Problem(("topics", second), text)

@@ -1,0 +1,117 @@
+"""The Kafka log as the planner sees it: who it is, and which offsets it holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from confluent_kafka import IsolationLevel, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
+
+from tableflow_assets.errors import ServerUnreachable, TopicNotFound
+
+TIMEOUT_SECONDS = 10.0
+Offsets = dict[int, int]  # Kafka partition → offset
+
+
+@dataclass(frozen=True)
+class TopicIdentity:
+    """Names one topic for good: a topic that was deleted and created again has another id."""
+
+    name: str
+    cluster_id: str
+    topic_id: str
+    partitions: tuple[int, ...]
+
+
+class Log:
+    """Read-only questions to a Kafka cluster. Every answer is a network call; nothing is cached."""
+
+    def __init__(self, bootstrap_servers: str) -> None:
+        self.bootstrap_servers = bootstrap_servers
+        self._admin = AdminClient(
+            {
+                "bootstrap.servers": bootstrap_servers,
+                "log_level": 0,  # what goes wrong is raised, not printed
+                "socket.timeout.ms": int(TIMEOUT_SECONDS * 1000),
+            }
+        )
+
+    def topic_names(self) -> tuple[str, ...]:
+        """All topics that are not Kafka's own."""
+        metadata = self._ask(lambda: self._admin.list_topics(timeout=TIMEOUT_SECONDS))
+        return tuple(sorted(name for name in metadata.topics if not name.startswith("_")))
+
+    def identify(self, topic: str) -> TopicIdentity:
+        cluster = self._result(self._admin.describe_cluster(request_timeout=TIMEOUT_SECONDS))
+        described = self._admin.describe_topics(
+            TopicCollection([topic]), request_timeout=TIMEOUT_SECONDS
+        )
+        try:
+            found = self._result(described[topic])
+        except _UnknownTopic as error:
+            raise TopicNotFound(
+                f"The topic {topic!r} does not exist on {self.bootstrap_servers}.",
+                "Create it, or remove it from tableflow.yaml.",
+            ) from error
+        partitions = tuple(sorted(partition.id for partition in found.partitions))
+        return TopicIdentity(topic, cluster.cluster_id, str(found.topic_id), partitions)
+
+    def earliest(self, topic: TopicIdentity) -> Offsets:
+        return self._offsets(topic, OffsetSpec.earliest())
+
+    def end(self, topic: TopicIdentity) -> Offsets:
+        """Where committed records end: an open transaction holds this back."""
+        return self._offsets(topic, OffsetSpec.latest())
+
+    def ends(self, topics: Iterable[TopicIdentity]) -> dict[str, Offsets]:
+        """The ends of many topics in one call."""
+        asked = {
+            TopicPartition(topic.name, partition): OffsetSpec.latest()
+            for topic in topics
+            for partition in topic.partitions
+        }
+        answers: dict[str, Offsets] = {}
+        for partition, offset in self._list_offsets(asked).items():
+            answers.setdefault(partition.topic, {})[partition.partition] = offset
+        return answers
+
+    def at(self, topic: TopicIdentity, moment: datetime) -> Offsets:
+        """Per partition, the first offset whose timestamp is not before the moment."""
+        found = self._offsets(topic, OffsetSpec.for_timestamp(int(moment.timestamp() * 1000)))
+        end = self.end(topic)
+        return {p: offset if offset >= 0 else end[p] for p, offset in found.items()}
+
+    def _offsets(self, topic: TopicIdentity, spec: Any) -> Offsets:
+        asked = {TopicPartition(topic.name, partition): spec for partition in topic.partitions}
+        return {tp.partition: offset for tp, offset in self._list_offsets(asked).items()}
+
+    def _list_offsets(self, asked: Mapping[TopicPartition, Any]) -> dict[TopicPartition, int]:
+        if not asked:
+            return {}
+        futures = self._admin.list_offsets(
+            dict(asked),
+            isolation_level=IsolationLevel.READ_COMMITTED,
+            request_timeout=TIMEOUT_SECONDS,
+        )
+        return {tp: self._result(future).offset for tp, future in futures.items()}
+
+    def _result(self, future: Any) -> Any:
+        return self._ask(lambda: future.result(timeout=TIMEOUT_SECONDS + 2))
+
+    def _ask(self, question: Any) -> Any:
+        try:
+            return question()
+        except KafkaException as error:
+            reason = error.args[0]
+            if reason.name() == "UNKNOWN_TOPIC_OR_PART":
+                raise _UnknownTopic from error
+            raise ServerUnreachable("Kafka", self.bootstrap_servers, reason.str()) from error
+        except TimeoutError as error:
+            raise ServerUnreachable("Kafka", self.bootstrap_servers, "no answer in time") from error
+
+
+class _UnknownTopic(Exception):
+    pass

@@ -1,0 +1,112 @@
+"""Which offsets to read next: from where the table's ledger ends to where the log, or a window, ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from tableflow_assets.errors import DataLoss, LedgerError
+from tableflow_assets.source.log import Log, Offsets, TopicIdentity
+from tableflow_assets.table.ledger import Ledger
+
+
+@dataclass(frozen=True)
+class OffsetRange:
+    """Offsets [start, end) of one Kafka partition."""
+
+    partition: int
+    start: int
+    end: int
+
+    @property
+    def size(self) -> int:
+        return self.end - self.start
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a commit, or a run of commits, will bring into the table."""
+
+    topic: TopicIdentity
+    ranges: tuple[OffsetRange, ...]
+
+    @property
+    def size(self) -> int:
+        """Offsets to read; at least the number of records, for transactions leave holes."""
+        return sum(offsets.size for offsets in self.ranges)
+
+    def after(self, ledger: Ledger) -> Plan:
+        """The same target, from where the table is now."""
+        ranges = []
+        for offsets in self.ranges:
+            start = ledger.committed.get(offsets.partition, 0)
+            ranges.append(OffsetRange(offsets.partition, start, max(start, offsets.end)))
+        return replace(self, ranges=tuple(ranges))
+
+    def steps(self, max_records: int) -> Iterator[Plan]:
+        """Cut into commits of at most about ``max_records``, all partitions moving together."""
+        count = max(1, -(-self.size // max_records))
+        for number in range(count):
+            ranges = tuple(_slice(offsets, number, count) for offsets in self.ranges)
+            step = replace(self, ranges=ranges)
+            if step.size:
+                yield step
+
+
+def _slice(offsets: OffsetRange, number: int, count: int) -> OffsetRange:
+    start = offsets.start + offsets.size * number // count
+    end = offsets.start + offsets.size * (number + 1) // count
+    return OffsetRange(offsets.partition, start, end)
+
+
+def plan(log: Log, topic: TopicIdentity, ledger: Ledger, until: datetime | None = None) -> Plan:
+    """From the ledger's end to the log's end, or to the first records not before ``until``."""
+    _refuse_another_log(topic, ledger)
+    earliest, end = log.earliest(topic), log.end(topic)
+    target = log.at(topic, until) if until else end
+    ranges = []
+    for partition in topic.partitions:
+        # A partition that was added after the table was made begins at 0: nothing may be left out.
+        committed = ledger.committed.get(partition, 0)
+        _refuse_a_gap(topic, partition, committed, earliest[partition], end[partition])
+        ranges.append(OffsetRange(partition, committed, max(committed, target[partition])))
+    return Plan(topic, tuple(ranges))
+
+
+def origin_of(log: Log, topic: TopicIdentity) -> Offsets:
+    """Where a new table begins: at the oldest records that the log still has."""
+    return log.earliest(topic)
+
+
+def _refuse_another_log(topic: TopicIdentity, ledger: Ledger) -> None:
+    if ledger.cluster_id != topic.cluster_id:
+        raise LedgerError(
+            f"The table of {topic.name!r} was built from the cluster {ledger.cluster_id}; the"
+            f" settings now lead to {topic.cluster_id}.",
+            "Point the settings at the first cluster, or use another namespace for this one.",
+        )
+    if ledger.topic_id != topic.topic_id:
+        raise LedgerError(
+            f"The topic {topic.name!r} was deleted and created again: its id is {topic.topic_id},"
+            f" the table holds records of {ledger.topic_id}. The table stays as it is.",
+            "Use another namespace for the new topic, or drop the table to begin anew.",
+        )
+
+
+def _refuse_a_gap(
+    topic: TopicIdentity, partition: int, committed: int, earliest: int, end: int
+) -> None:
+    where = f"{topic.name!r} partition {partition}"
+    if earliest > committed:
+        raise DataLoss(
+            f"The log of {where} begins at offset {earliest}, but the table has only read up to"
+            f" {committed}: {earliest - committed} offsets expired before they were read.",
+            "The table stays as it is. Lengthen the topic's retention before it happens again.",
+        )
+    if end < committed:
+        raise LedgerError(
+            f"The log of {where} ends at offset {end}, before the {committed} that the table has"
+            " read: the log was truncated or replaced.",
+            "The table stays as it is. Compare them with `tableflow verify`.",
+        )

@@ -1,0 +1,41 @@
+"""A session on the Spark Connect server, or an error that names the address."""
+
+from __future__ import annotations
+
+import socket
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+from pyspark.sql import SparkSession
+
+from tableflow_assets.errors import ServerUnreachable
+
+DEFAULT_PORT = 15002
+CONNECT_SECONDS = 5
+# Some 15 s in all. The client's own default is ten minutes, and a restarted server has forgotten
+# the session anyway: better to fail and run again.
+RETRIES = 6
+LONGEST_BACKOFF_MS = 5000
+
+
+def connect_spark(remote: str) -> SparkSession:
+    ensure_spark_answers(remote)
+    return give_up_soon(SparkSession.builder.remote(remote).getOrCreate())
+
+
+def ensure_spark_answers(remote: str) -> None:
+    address = urlsplit(remote)
+    try:
+        target = (address.hostname or "", address.port or DEFAULT_PORT)
+        socket.create_connection(target, timeout=CONNECT_SECONDS).close()
+    except OSError as error:
+        raise ServerUnreachable("Spark Connect", remote, str(error)) from error
+
+
+def give_up_soon(session: SparkSession) -> SparkSession:
+    """Bound how long a call waits for a server that went away."""
+    from pyspark.sql.connect.client.retries import DefaultPolicy
+
+    policy = DefaultPolicy(max_retries=RETRIES, max_backoff=LONGEST_BACKOFF_MS)
+    cast(Any, session).client.set_retry_policies([policy])
+    return session

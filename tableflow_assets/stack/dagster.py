@@ -1,0 +1,168 @@
+"""Dagster's three processes: the code server, the webserver and the daemon."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import grpc
+import httpx
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from tableflow_assets.errors import StackError
+from tableflow_assets.stack.server import Server
+
+LOCATION = "tableflow_assets"
+MODULE = "tableflow_assets.definitions"
+NEEDED_BY_DEFINITIONS = ("kafka", "registry", "seaweed", "spark")
+
+_CREATING = threading.Lock()
+
+_INSTANCE = """\
+telemetry: {enabled: false}
+# Sensors look for new records during their whole tick: each in a thread of its own.
+sensors: {use_threads: true, num_workers: 4}
+run_coordinator:
+  module: dagster.core.run_coordinator
+  class: QueuedRunCoordinator
+  config: {dequeue_interval_seconds: 1}
+run_monitoring: {enabled: true, start_timeout_seconds: 180, free_slots_after_run_end_seconds: 30}
+concurrency: {runs: {max_concurrent_runs: 2}, pools: {default_limit: 1, granularity: op}}
+freshness: {enabled: true}
+retention:
+  sensor: {purge_after_days: {skipped: 1, success: 7}}
+"""
+
+
+class DagsterServer(Server):
+    """What the three have in common: the instance, and the way to the settings."""
+
+    def prepare(self) -> None:
+        super().prepare()
+        self.home.mkdir(parents=True, exist_ok=True)
+        (self.home / "dagster.yaml").write_text(_INSTANCE)
+        port = self.state.ports["code_server"]
+        server = {"host": "127.0.0.1", "port": port, "location_name": LOCATION}
+        self.workspace.write_text(json.dumps({"load_from": [{"grpc_server": server}]}))
+        with _CREATING:
+            self._create_instance()
+
+    def _create_instance(self) -> None:
+        """Once and alone: two Dagster processes that find no database both create one, and clash."""
+        created = self.home / "created"
+        if created.exists():
+            return
+        command = [sys.executable, "-m", "dagster", "instance", "info"]
+        environment = os.environ | self.environment()
+        finished = subprocess.run(
+            command, env=environment, capture_output=True, text=True, check=False
+        )
+        if finished.returncode != 0:
+            raise StackError(
+                f"Dagster's database could not be created: {finished.stderr[-500:]}",
+                f"Look at {self.home}; if it holds nothing of worth, remove it and start again.",
+            )
+        created.touch()
+
+    @property
+    def home(self) -> Path:
+        return self.state.folder / "dagster"
+
+    @property
+    def workspace(self) -> Path:
+        return self.home / "workspace.yaml"  # JSON is YAML
+
+    @property
+    def webserver_address(self) -> str:
+        return f"http://127.0.0.1:{self.state.ports['webserver']}"
+
+    def environment(self) -> dict[str, str]:
+        settings = os.environ.get("TABLEFLOW_CONFIG") or str(Path.cwd() / "tableflow.yaml")
+        return {
+            "DAGSTER_HOME": str(self.home),
+            "TABLEFLOW_STATE": str(self.state.folder),
+            "TABLEFLOW_WEBSERVER_URL": self.webserver_address,
+            # The servers start in folders of their own: a file found here must be found there too.
+            **({"TABLEFLOW_CONFIG": settings} if Path(settings).is_file() else {}),
+        }
+
+
+class CodeServer(DagsterServer):
+    """Holds the definitions; runs are its children."""
+
+    name = "code_server"
+    needs = NEEDED_BY_DEFINITIONS
+
+    def command(self) -> list[str]:
+        port = str(self.state.ports["code_server"])
+        start = ("-m", "dagster", "code-server", "start", "-h", "127.0.0.1", "-p", port)
+        return [sys.executable, *start, "-m", MODULE, "--location-name", LOCATION]
+
+    def check(self) -> None:
+        with grpc.insecure_channel(f"127.0.0.1:{self.state.ports['code_server']}") as channel:
+            question = health_pb2.HealthCheckRequest(service="DagsterApi")
+            answer = health_pb2_grpc.HealthStub(channel).Check(question, timeout=5)
+        if answer.status != health_pb2.HealthCheckResponse.SERVING:
+            raise ValueError(f"the code server is not serving: {answer.status}")
+
+
+class Webserver(DagsterServer):
+    name = "webserver"
+    needs = ("code_server",)
+
+    @property
+    def address(self) -> str:
+        return self.webserver_address
+
+    def command(self) -> list[str]:
+        port = str(self.state.ports["webserver"])
+        where = ("-h", "127.0.0.1", "-p", port, "-w", str(self.workspace))
+        return [sys.executable, "-m", "dagster_webserver", *where]
+
+    def check(self) -> None:
+        question = {"query": "{ repositoriesOrError { __typename } }"}
+        answer = httpx.post(f"{self.address}/graphql", json=question, timeout=20).raise_for_status()
+        kind = answer.json()["data"]["repositoriesOrError"]["__typename"]
+        if kind != "RepositoryConnection":
+            raise ValueError(f"the webserver has no definitions: {kind}")
+
+
+class Daemon(DagsterServer):
+    """Ticks the sensors and schedules, and takes runs from the queue."""
+
+    name = "daemon"
+    needs = ("code_server", "webserver")
+
+    def command(self) -> list[str]:
+        return [sys.executable, "-m", "dagster._daemon", "run", "-w", str(self.workspace)]
+
+    def check(self) -> None:
+        query = (
+            "{ instance { daemonHealth { allDaemonStatuses { daemonType required healthy } } } }"
+        )
+        url = f"{self.webserver_address}/graphql"
+        answer = httpx.post(url, json={"query": query}, timeout=20).raise_for_status().json()
+        statuses = answer["data"]["instance"]["daemonHealth"]["allDaemonStatuses"]
+        sick = [s["daemonType"] for s in statuses if s["required"] and not s["healthy"]]
+        if sick:
+            raise ValueError(f"these daemons have not reported yet: {', '.join(sick)}")
+
+
+class LabGenerators(DagsterServer):
+    """The labs' producers, at a gentle rate: something to look at."""
+
+    name = "generators"
+    needs = ("kafka", "registry")
+    starts_after_needs = True
+    rate = 5
+
+    def command(self) -> list[str]:
+        produce = ("labs", "produce", "--rate", str(self.rate), "--seed", "1")
+        return [sys.executable, "-m", "tableflow_assets.cli", *produce]
+
+    def check(self) -> None:
+        """A worker, not a server: it is ready when it lives."""

@@ -1,0 +1,121 @@
+"""SeaweedFS: the object store (S3) and the Iceberg REST catalog with OAuth2, in one process."""
+
+from __future__ import annotations
+
+import json
+import os
+import sysconfig
+from pathlib import Path
+from typing import Any
+
+import boto3
+import httpx
+from botocore.config import Config
+from botocore.exceptions import ClientError
+
+from tableflow_assets.stack.server import Server
+
+BUCKET = "lake"
+REGION = "us-east-1"
+PROBE_KEY = "tableflow-probe"
+
+
+class SeaweedServer(Server):
+    name = "seaweed"
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self.state.ports['s3']}"
+
+    @property
+    def catalog_address(self) -> str:
+        return f"http://127.0.0.1:{self.state.ports['iceberg']}"
+
+    def prepare(self) -> None:
+        super().prepare()
+        (self.folder / "data").mkdir(exist_ok=True)
+        keys = {"accessKey": self.state.access_key, "secretKey": self.state.secret_key}
+        owner = {"name": "tableflow", "credentials": [keys], "actions": ["Admin"]}
+        path = self.folder / "s3.json"
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+            json.dump({"identities": [owner]}, file)
+
+    def command(self) -> list[str]:
+        ports = self.state.ports
+        options = {
+            "dir": self.folder / "data",
+            "ip": "127.0.0.1",
+            "ip.bind": "127.0.0.1",
+            "s3.config": self.folder / "s3.json",
+            "s3.port": ports["s3"],
+            "s3.port.grpc": ports["s3_grpc"],
+            "s3.port.iceberg": ports["iceberg"],
+            "s3.port.lance": 0,
+            "master.port": ports["weed_master"],
+            "master.port.grpc": ports["weed_master_grpc"],
+            "volume.port": ports["weed_volume"],
+            "volume.port.grpc": ports["weed_volume_grpc"],
+            "filer.port": ports["weed_filer"],
+            "filer.port.grpc": ports["weed_filer_grpc"],
+            "volume.max": 50,
+            "master.volumeSizeLimitMB": 256,
+            "volume.preStopSeconds": 0,
+            "master.telemetry": "false",
+        }
+        weed = Path(sysconfig.get_path("scripts")) / "weed"
+        return [str(weed), "server", "-s3", *(f"-{k}={v}" for k, v in options.items())]
+
+    def check(self) -> None:
+        """Write and read an object, then see that the catalog answers for the table bucket."""
+        self._ensure_table_bucket()
+        s3 = self._client("s3")
+        probe_bucket = f"{BUCKET}-probe"  # a table bucket takes only tables
+        try:
+            s3.head_object(Bucket=probe_bucket, Key=PROBE_KEY)
+        except ClientError:
+            _ignore_existing(lambda: s3.create_bucket(Bucket=probe_bucket))
+            s3.put_object(Bucket=probe_bucket, Key=PROBE_KEY, Body=b"works")
+        body = s3.get_object(Bucket=probe_bucket, Key=PROBE_KEY)["Body"].read()
+        if body != b"works":
+            raise ValueError(f"the object store returned {body!r}")
+        self._check_catalog()
+
+    def _check_catalog(self) -> None:
+        grant = {
+            "grant_type": "client_credentials",
+            "client_id": self.state.access_key,
+            "client_secret": self.state.secret_key,
+            "scope": "catalog",
+        }
+        base = f"{self.catalog_address}/v1"
+        token = httpx.post(f"{base}/oauth/tokens", data=grant, timeout=5).raise_for_status().json()
+        headers = {"Authorization": f"Bearer {token['access_token']}"}
+        warehouse = {"warehouse": f"s3://{BUCKET}/"}
+        httpx.get(f"{base}/config", params=warehouse, headers=headers, timeout=5).raise_for_status()
+
+    def _ensure_table_bucket(self) -> None:
+        tables = self._client("s3tables")
+        _ignore_existing(lambda: tables.create_table_bucket(name=BUCKET))
+
+    def _client(self, service: str) -> Any:
+        return boto3.client(
+            service,
+            endpoint_url=self.address,
+            region_name=REGION,
+            aws_access_key_id=self.state.access_key,
+            aws_secret_access_key=self.state.secret_key,
+            config=Config(
+                connect_timeout=3,
+                read_timeout=10,
+                retries={"total_max_attempts": 1},
+                s3={"addressing_style": "path"},
+            ),
+        )
+
+
+def _ignore_existing(create: Any) -> None:
+    try:
+        create()
+    except ClientError as error:
+        if error.response["ResponseMetadata"]["HTTPStatusCode"] != httpx.codes.CONFLICT:
+            raise

@@ -1,0 +1,44 @@
+"""What the supervisor knows of a server: how to start it, and how to tell that it truly works."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from pathlib import Path
+
+from tableflow_assets.stack.state import StackState
+
+
+class Server(ABC):
+    """One process of the embedded stack."""
+
+    name: str
+    needs: tuple[str, ...] = ()  # servers that must be ready before this one can become ready
+    starts_after_needs = False  # False: starts at once and waits, which is faster where it can
+    start_seconds: float = 180  # generous: machines are shared
+
+    def __init__(self, state: StackState) -> None:
+        self.state = state
+
+    @property
+    def folder(self) -> Path:
+        return self.state.folder / self.name
+
+    @property
+    def address(self) -> str:
+        """Where people and clients reach it; empty for a process that only works."""
+        return ""
+
+    def prepare(self) -> None:
+        """Write configuration files; called before every start, so it must be repeatable."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+
+    @abstractmethod
+    def command(self) -> list[str]: ...
+
+    def environment(self) -> dict[str, str]:
+        """Added to the supervisor's own environment."""
+        return {}
+
+    @abstractmethod
+    def check(self) -> None:
+        """Do one real piece of work with the server; raise whatever goes wrong."""

@@ -1,0 +1,119 @@
+"""Spark Connect: one long-lived JVM, so that a run costs a session and not a start."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from tableflow_assets.stack.jars import jars_of
+from tableflow_assets.stack.java import java_command
+from tableflow_assets.stack.seaweed import BUCKET, REGION, SeaweedServer
+from tableflow_assets.stack.server import Server
+
+CATALOG = "lake"
+# What Spark's launcher would pass on Java 17 and later. We start the class ourselves because the
+# launcher also asks for jdk.incubator.vector, a module that the slim runtime does not have.
+OPENED_PACKAGES = (
+    *("java.lang", "java.lang.invoke", "java.lang.reflect", "java.io", "java.net", "java.nio"),
+    *("java.util", "java.util.concurrent", "java.util.concurrent.atomic", "jdk.internal.ref"),
+    *("sun.nio.ch", "sun.nio.cs", "sun.security.action", "sun.util.calendar"),
+)
+
+
+class SparkServer(Server):
+    name = "spark"
+    needs = ("seaweed",)
+
+    @property
+    def address(self) -> str:
+        return f"sc://127.0.0.1:{self.state.ports['spark']}"
+
+    def prepare(self) -> None:
+        super().prepare()
+        path = self.folder / "spark.properties"
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+            file.writelines(f"{key} {value}\n" for key, value in self._configuration().items())
+        (self.folder / "log4j2.properties").write_text(_LOG4J)
+
+    def command(self) -> list[str]:
+        import pyspark
+
+        opens = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in OPENED_PACKAGES]
+        shipped = Path(pyspark.__file__).parent / "jars" / "*"
+        return [
+            *java_command(),
+            *("-Xms512m", "-Xmx3g", "-XX:+UseParallelGC"),
+            *opens,
+            "-Djdk.reflect.useDirectMethodHandle=false",
+            "-Dio.netty.tryReflectionSetAccessible=true",
+            f"-Dlog4j2.configurationFile={self.folder / 'log4j2.properties'}",
+            *("-cp", ":".join([str(shipped), *(str(jar) for jar in jars_of("spark"))])),
+            "org.apache.spark.deploy.SparkSubmit",
+            *("--properties-file", str(self.folder / "spark.properties")),
+            *("--class", "org.apache.spark.sql.connect.service.SparkConnectServer"),
+            "spark-internal",
+        ]
+
+    def environment(self) -> dict[str, str]:
+        # Without PYSPARK_PYTHON the server's workers would take whatever python3 is on the PATH.
+        return {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+
+    def check(self) -> None:
+        from pyspark.sql.connect.session import SparkSession
+
+        session = SparkSession.builder.remote(self.address).create()
+        try:
+            session.sql(f"SHOW NAMESPACES IN {CATALOG}").collect()
+        finally:
+            session.stop()
+
+    def _configuration(self) -> dict[str, object]:
+        store = SeaweedServer(self.state)
+        catalog = {
+            "type": "rest",
+            "uri": store.catalog_address,
+            "warehouse": f"s3://{BUCKET}/",
+            "credential": f"{self.state.access_key}:{self.state.secret_key}",
+            "oauth2-server-uri": f"{store.catalog_address}/v1/oauth/tokens",
+            "scope": "catalog",
+            "io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
+            "client.region": REGION,
+            "s3.endpoint": store.address,
+            "s3.path-style-access": "true",
+            "s3.access-key-id": self.state.access_key,
+            "s3.secret-access-key": self.state.secret_key,
+            # Another session's commit must be seen at once: ours plan on what the table says now.
+            "cache-enabled": "false",
+        }
+        extensions = (
+            "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+            "io.delta.sql.DeltaSparkSessionExtension",
+        )
+        return {
+            "spark.master": "local[*]",
+            "spark.app.name": "tableflow",
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.ui.enabled": "false",
+            "spark.connect.grpc.binding.address": "127.0.0.1",
+            "spark.connect.grpc.binding.port": self.state.ports["spark"],
+            "spark.local.dir": self.folder / "scratch",
+            "spark.sql.warehouse.dir": self.folder / "warehouse",
+            "spark.sql.session.timeZone": "UTC",
+            "spark.sql.shuffle.partitions": 4,
+            "spark.sql.extensions": ",".join(extensions),
+            "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+            f"spark.sql.catalog.{CATALOG}": "org.apache.iceberg.spark.SparkCatalog",
+            **{f"spark.sql.catalog.{CATALOG}.{key}": value for key, value in catalog.items()},
+        }
+
+
+_LOG4J = """\
+appender.console.type=Console
+appender.console.name=stdout
+appender.console.layout.type=PatternLayout
+appender.console.layout.pattern=%d %p %c{1} %m%n
+rootLogger.level=WARN
+rootLogger.appenderRef.console.ref=stdout
+"""

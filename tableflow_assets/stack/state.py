@@ -1,0 +1,160 @@
+"""What the embedded stack remembers between starts: its folder, its ports, its credentials, its processes."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import secrets
+import socket
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import IO
+
+import psutil
+
+from tableflow_assets.errors import StackError
+
+PORT_NAMES = (
+    "kafka",
+    "kafka_controller",
+    "registry",
+    "registry_management",
+    "s3",
+    "s3_grpc",
+    "iceberg",
+    "weed_master",
+    "weed_master_grpc",
+    "weed_volume",
+    "weed_volume_grpc",
+    "weed_filer",
+    "weed_filer_grpc",
+    "spark",
+    "code_server",
+    "webserver",
+)
+
+
+@dataclass
+class ProcessRecord:
+    """A process that a stack started: pid and start time together name it for good."""
+
+    pid: int
+    created: float
+    restarts: int = 0
+
+    def find(self) -> psutil.Process | None:
+        try:
+            process = psutil.Process(self.pid)
+            same = abs(process.create_time() - self.created) < 1
+            return process if same and process.status() != psutil.STATUS_ZOMBIE else None
+        except psutil.NoSuchProcess:
+            return None
+
+
+@dataclass
+class StackState:
+    """``stack.json`` in the state folder; only its owner may read it, for it holds the credentials."""
+
+    folder: Path
+    ports: dict[str, int] = field(default_factory=dict)
+    access_key: str = ""
+    secret_key: str = ""
+    supervisor: ProcessRecord | None = None
+    processes: dict[str, ProcessRecord] = field(default_factory=dict)
+    ready: bool = False
+
+    @classmethod
+    def load(cls, folder: Path) -> StackState:
+        """The state in this folder; a fresh one where there is none."""
+        path = folder / "stack.json"
+        if not path.exists():
+            return cls(folder)
+        known = json.loads(path.read_text())
+        supervisor = known.pop("supervisor")
+        processes = {k: ProcessRecord(**v) for k, v in known.pop("processes").items()}
+        return cls(
+            folder,
+            **known,
+            supervisor=ProcessRecord(**supervisor) if supervisor else None,
+            processes=processes,
+        )
+
+    def save(self) -> None:
+        content = asdict(self)
+        del content["folder"]
+        path = self.folder / "stack.json"
+        draft = path.with_suffix(".tmp")
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+            json.dump(content, file, indent=1)
+        draft.replace(path)
+
+    def make_folder(self) -> None:
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            (self.folder / "logs").mkdir(exist_ok=True)
+            (self.folder / "writable").write_text("")
+            (self.folder / "writable").unlink()
+        except OSError as error:
+            raise StackError(
+                f"The state folder {self.folder} cannot be written: {error.strerror}",
+                "Set TABLEFLOW_STATE (or `state:` in tableflow.yaml) to a folder you may write to.",
+            ) from error
+
+    def choose_ports_and_keys(self) -> None:
+        """Choose what is not chosen yet; keep last time's ports where they are still free."""
+        self.access_key = self.access_key or secrets.token_hex(10)
+        self.secret_key = self.secret_key or secrets.token_hex(20)
+        self.ports = _free_ports(self.ports)
+        self.ready = False
+
+    @property
+    def running(self) -> bool:
+        return self.supervisor is not None and self.supervisor.find() is not None
+
+    def log_of(self, server: str) -> Path:
+        return self.folder / "logs" / f"{server}.log"
+
+
+def _free_ports(wanted: dict[str, int]) -> dict[str, int]:
+    """A free loopback port for every name. All stay bound until all are chosen, so none repeats."""
+    held: list[socket.socket] = []
+    ports = {}
+    try:
+        for name in PORT_NAMES:
+            listener = _bind(wanted.get(name, 0)) or _bind(0)
+            if listener is None:
+                raise StackError("No free port on the loopback interface.", "End other servers.")
+            held.append(listener)
+            ports[name] = int(listener.getsockname()[1])
+        return ports
+    finally:
+        for listener in held:
+            listener.close()
+
+
+def _bind(port: int) -> socket.socket | None:
+    listener = socket.socket()
+    # As the servers do: a port in TIME_WAIT after our own last stop counts as free.
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind(("127.0.0.1", port))
+        listener.listen(1)  # with SO_REUSEADDR only listening proves that nobody else does
+    except OSError:
+        listener.close()
+        return None
+    return listener
+
+
+def lock_folder(folder: Path) -> IO[str]:
+    """At most one supervisor a state folder; the lock goes with the process that holds it."""
+    file = (folder / "lock").open("w")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        file.close()
+        raise StackError(
+            f"A stack already runs on the state folder {folder}.",
+            "Use it, stop it with `tableflow stack down`, or set TABLEFLOW_STATE to another folder.",
+        ) from error
+    return file

@@ -1,0 +1,274 @@
+"""Starts the servers in order of need, watches them, restarts what dies, stops them in reverse."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import IO
+
+import psutil
+
+from tableflow_assets.errors import StackError
+from tableflow_assets.stack.server import Server
+from tableflow_assets.stack.state import ProcessRecord, StackState, lock_folder
+
+POLL_SECONDS = 0.5
+STOP_SECONDS = 15
+RESTART_LIMIT = 5  # this many deaths within RESTART_WINDOW: the server cannot live, say so
+RESTART_WINDOW = 120
+
+Report = Callable[[str], None]
+
+
+@dataclass
+class _Running:
+    server: Server
+    process: subprocess.Popen[bytes] | None = None
+    ready: threading.Event = field(default_factory=threading.Event)
+    deaths: deque[float] = field(default_factory=lambda: deque(maxlen=RESTART_LIMIT))
+    failure: Exception | None = None
+
+
+class Supervisor:
+    """``with Supervisor(state, servers):`` the servers are ready inside and gone after."""
+
+    def __init__(
+        self, state: StackState, servers: Sequence[Server], report: Report = lambda _: None
+    ) -> None:
+        self.state = state
+        self._running = {server.name: _Running(server) for server in servers}
+        self._report = report
+        self._stopping = threading.Event()
+        self._saving = threading.Lock()
+        self._lock: IO[str] | None = None
+        self._threads: list[threading.Thread] = []
+        self._sessions: list[int] = []
+
+    def __enter__(self) -> Supervisor:
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Returns when every server does its work; raises, naming its log, if one does not."""
+        self.state.make_folder()
+        self._lock = lock_folder(self.state.folder)
+        self._end_leftovers()
+        self.state.choose_ports_and_keys()
+        self.state.processes = {}
+        self.state.supervisor = ProcessRecord(os.getpid(), psutil.Process().create_time())
+        self.state.save()
+        for running in self._running.values():
+            thread = threading.Thread(target=self._look_after, args=[running], daemon=True)
+            thread.start()
+            self._threads.append(thread)
+        for running in self._running.values():
+            while not running.ready.wait(POLL_SECONDS):
+                self._raise_failure()
+        self._raise_failure()
+        self.state.ready = True
+        self._save()
+
+    def stop(self) -> None:
+        """End what was started, by its own pid, dependants first. Safe to call at any moment."""
+        self._stopping.set()
+        for thread in self._threads:
+            thread.join()
+        for running in reversed(self._in_order_of_need()):
+            if running.process is not None:
+                _end(running.process)
+        for (
+            session
+        ) in self._sessions:  # what the servers started themselves, such as Dagster's runs
+            _end_session(session)
+        if self._lock is not None:
+            self.state.processes, self.state.supervisor, self.state.ready = {}, None, False
+            self._save()
+            self._lock.close()
+            self._lock = None
+
+    def wait(self) -> None:
+        """Until a server fails for good, or stop() is called from a signal handler's exception."""
+        while not self._stopping.wait(POLL_SECONDS):
+            self._raise_failure()
+
+    def process_of(self, name: str) -> subprocess.Popen[bytes] | None:
+        return self._running[name].process
+
+    # -- one thread a server ------------------------------------------------------------------
+
+    def _look_after(self, running: _Running) -> None:
+        try:
+            self._bring_up(running)
+            while not self._stopping.wait(POLL_SECONDS):
+                process = running.process
+                if process is not None and process.poll() is not None:
+                    self._restart(running, process.returncode)
+        except Exception as error:
+            running.failure = error
+            running.ready.set()
+
+    def _restart(self, running: _Running, exit_code: int) -> None:
+        name = running.server.name
+        running.ready.clear()
+        running.deaths.append(time.monotonic())
+        if len(running.deaths) == RESTART_LIMIT and (
+            running.deaths[-1] - running.deaths[0] < RESTART_WINDOW
+        ):
+            raise StackError(
+                f"{name} died {RESTART_LIMIT} times within {RESTART_WINDOW} s.",
+                f"Read {self.state.log_of(name)}",
+            )
+        self._report(f"{_now()} {name} died ({_cause(exit_code)}); starting it again")
+        started = time.monotonic()
+        self._bring_up(running)
+        if not self._stopping.is_set():
+            self._report(f"{_now()} {name} is back after {time.monotonic() - started:.0f} s")
+
+    def _bring_up(self, running: _Running) -> None:
+        running.server.prepare()
+        if running.server.starts_after_needs:
+            self._await_needs(running)
+        if not self._stopping.is_set():
+            self._spawn(running)
+            self._await_needs(running)
+            self._await_ready(running)
+
+    def _await_needs(self, running: _Running) -> None:
+        for need in running.server.needs:
+            while need in self._running and not self._running[need].ready.wait(POLL_SECONDS):
+                self._raise_failure()
+                if self._stopping.is_set():
+                    return
+
+    def _spawn(self, running: _Running) -> None:
+        server = running.server
+        with self.state.log_of(server.name).open("ab") as log:
+            running.process = subprocess.Popen(
+                server.command(),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=server.folder,
+                env=os.environ | server.environment(),
+                start_new_session=True,  # the terminal's Ctrl-C is for the supervisor alone
+            )
+        self._sessions.append(running.process.pid)
+        known = self.state.processes.get(server.name)
+        created = psutil.Process(running.process.pid).create_time()
+        restarts = known.restarts + 1 if known else 0
+        self.state.processes[server.name] = ProcessRecord(running.process.pid, created, restarts)
+        self._save()
+
+    def _await_ready(self, running: _Running) -> None:
+        server, deadline = running.server, time.monotonic() + running.server.start_seconds
+        reason: Exception | None = None
+        while not self._stopping.is_set():
+            exit_code = running.process.poll() if running.process else None
+            if exit_code is not None and not running.deaths:
+                raise StackError(
+                    f"{server.name} ended while starting ({_cause(exit_code)}).",
+                    f"Read {self.state.log_of(server.name)}",
+                )
+            if exit_code is not None:
+                return  # died again while coming back: the caller counts it
+            try:
+                server.check()
+            except ImportError:
+                raise  # a broken installation does not mend itself
+            except Exception as error:  # any other reason is a reason to ask again
+                reason = error
+            else:
+                running.ready.set()
+                return
+            if time.monotonic() > deadline:
+                raise StackError(
+                    f"{server.name} was not ready after {server.start_seconds:.0f} s: {reason}",
+                    f"Read {self.state.log_of(server.name)}",
+                )
+            self._stopping.wait(POLL_SECONDS)
+
+    # -- shared -------------------------------------------------------------------------------
+
+    def _save(self) -> None:
+        with self._saving:
+            self.state.save()
+
+    def _raise_failure(self) -> None:
+        for running in self._running.values():
+            if running.failure is not None:
+                raise running.failure
+
+    def _in_order_of_need(self) -> list[_Running]:
+        ordered: list[_Running] = []
+        pending = list(self._running.values())
+        while pending:
+            named = {running.server.name for running in pending}
+            free = [running for running in pending if not named & set(running.server.needs)]
+            ordered += free
+            pending = [running for running in pending if running not in free]
+        return ordered
+
+    def _end_leftovers(self) -> None:
+        """A supervisor that was killed outright leaves its servers: end them by their recorded pid."""
+        for name, record in self.state.processes.items():
+            if (process := record.find()) is not None:
+                self._report(f"{_now()} ending {name} (pid {record.pid}) of an interrupted run")
+                _end_process(process)
+            _end_session(record.pid)
+
+
+def _end_process(process: psutil.Process) -> None:
+    with suppress(psutil.NoSuchProcess):
+        process.terminate()
+        try:
+            process.wait(STOP_SECONDS)
+        except psutil.TimeoutExpired:
+            process.kill()
+
+
+def _end_session(leader: int) -> None:
+    """Every server leads a session of its own, so what is left of it is known by that."""
+    for process in psutil.process_iter():
+        with suppress(ProcessLookupError):
+            if os.getsid(process.pid) == leader:
+                _end_process(process)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    if process.poll() is not None:
+        return
+    process.send_signal(signal.SIGTERM)
+    try:
+        process.wait(STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _cause(exit_code: int) -> str:
+    return f"signal {-exit_code}" if exit_code < 0 else f"exit code {exit_code}"
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%H:%M:%S")

@@ -1,0 +1,75 @@
+"""The library's front door: settings in, pipelines, status and verification out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cached_property
+
+from pyspark.sql import SparkSession
+
+from tableflow_assets import connections
+from tableflow_assets.catalog.rest import RestCatalog
+from tableflow_assets.errors import SettingsError
+from tableflow_assets.pipeline import Pipeline
+from tableflow_assets.settings import Settings, Topic
+from tableflow_assets.source.discovery import discover
+from tableflow_assets.source.log import Log
+from tableflow_assets.source.registry import Registry
+from tableflow_assets.spark_session import connect_spark
+
+
+class Tableflow:
+    """Connects lazily, so that asking for one thing never needs the servers of another."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+
+    @cached_property
+    def log(self) -> Log:
+        return Log(connections.kafka_address(self.settings))
+
+    @cached_property
+    def registry(self) -> Registry:
+        return Registry(connections.registry_address(self.settings))
+
+    @cached_property
+    def catalog(self) -> RestCatalog:
+        return RestCatalog(
+            connections.catalog_connection(self.settings), connections.s3_connection(self.settings)
+        )
+
+    @cached_property
+    def spark(self) -> SparkSession:
+        return connect_spark(connections.spark_address(self.settings))
+
+    def close(self) -> None:
+        """Give the Spark session back, while its server is still there."""
+        if "spark" in self.__dict__:
+            self.__dict__.pop("spark").stop()
+
+    def topics(self, names: Iterable[str] = ()) -> tuple[Topic, ...]:
+        """The topics asked for by name, or all that the settings and the cluster know."""
+        if wanted := tuple(names):
+            return tuple(self.topic(name) for name in wanted)
+        discover(self.settings, self.log)
+        return self.settings.topics_among(self.log.topic_names())
+
+    def topic(self, name: str) -> Topic:
+        found = self.settings.topic_named(name)
+        if found is None:
+            raise SettingsError(
+                f"No topic or pattern in the settings matches {name!r}.",
+                "Add it under `topics:` in tableflow.yaml.",
+            )
+        return found
+
+    def pipeline(self, topic: Topic) -> Pipeline:
+        return Pipeline(
+            topic=topic,
+            log=self.log,
+            registry=self.registry,
+            catalog=self.catalog,
+            spark_catalog=self.settings.spark_catalog,
+            state_dir=self.settings.state_dir,
+            connect_spark=lambda: self.spark,
+        )
