@@ -11,18 +11,19 @@ from tableflow_assets.defs.resources import resources_from
 from tableflow_assets.defs.schema_changes import schema_changes_sensor
 from tableflow_assets.defs.topic_assets import table_asset, topic_asset
 from tableflow_assets.settings import Settings, load_settings
-from tableflow_assets.source.discovery import remembered
+from tableflow_assets.source.discovery import known_topics
 
 
 def build_definitions(settings: Settings) -> dg.Definitions:
-    topics = settings.topics_among(remembered(settings))
+    topics = known_topics(settings)
+    checks = [exactly_once_check(topic, settings) for topic in topics]
     return dg.Definitions(
         assets=[
             *(topic_asset(topic, settings) for topic in topics),
             *(table_asset(topic, settings) for topic in topics),
         ],
-        asset_checks=[exactly_once_check(topic, settings) for topic in topics],
-        jobs=[verify_job()],
+        asset_checks=checks,
+        jobs=[verify_job(checks)],
         schedules=[verify_schedule()],
         sensors=[new_offsets_sensor(topics, settings), schema_changes_sensor(topics, settings)],
         resources=resources_from(settings),

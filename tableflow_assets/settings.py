@@ -49,8 +49,8 @@ class TopicOptions(Block):
     window: Literal["hour", "day"] = "day"
     formats: Annotated[tuple[Format, ...], Field(strict=False), NOT_EMPTY] = ("iceberg",)
     bad_records: Literal["dead_letter", "skip", "suspend"] = "dead_letter"
-    # Kafka's timestamps count from 1970: no window is older.
-    first_window: Annotated[date, Field(ge=date(1970, 1, 1))] = date(2026, 1, 1)
+    # None: the day of the topic's first record. Kafka's timestamps count from 1970.
+    first_window: Annotated[date, Field(ge=date(1970, 1, 1))] | None = None
     owners: Annotated[tuple[Owner, ...], Field(strict=False)] = ()
     group: Word = "topics"
     description: str | None = None

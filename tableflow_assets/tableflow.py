@@ -12,7 +12,7 @@ from tableflow_assets.catalog.rest import RestCatalog
 from tableflow_assets.errors import SettingsError
 from tableflow_assets.pipeline import Pipeline
 from tableflow_assets.settings import Settings, Topic
-from tableflow_assets.source.discovery import discover
+from tableflow_assets.source.discovery import discover, known_topics
 from tableflow_assets.source.log import Log
 from tableflow_assets.source.registry import Registry
 from tableflow_assets.spark_session import connect_spark
@@ -52,7 +52,7 @@ class Tableflow:
         if wanted := tuple(names):
             return tuple(self.topic(name) for name in wanted)
         discover(self.settings, self.log)
-        return self.settings.topics_among(self.log.topic_names())
+        return known_topics(self.settings)
 
     def topic(self, name: str) -> Topic:
         found = self.settings.topic_named(name)

@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from datetime import date
 from pathlib import Path
 from textwrap import dedent
 
@@ -359,7 +358,7 @@ def test_built_in_options() -> None:
     assert topic is not None
     assert (topic.name, topic.table) == ("Any.topic", "any_topic")
     assert (topic.mode, topic.window, topic.formats) == ("append", "day", ("iceberg",))
-    assert (topic.bad_records, topic.first_window) == ("dead_letter", date(2026, 1, 1))
+    assert (topic.bad_records, topic.first_window) == ("dead_letter", None)
     assert (topic.owners, topic.group, topic.description) == ((), "topics", None)
     assert (topic.max_records, topic.freshness_minutes) == (5_000_000, None)
 
@@ -462,7 +461,7 @@ def test_show_is_json_with_inheritance_resolved() -> None:
     assert shown["spark_catalog"] == "lake"
     assert list(shown["topics"]) == ["a.*", "a.b*", "a.bc", "plain", "Case?"]
     assert shown["topics"]["plain"]["window"] == "hour"
-    assert shown["topics"]["a.bc"]["first_window"] == "2026-01-01"
+    assert shown["topics"]["a.bc"]["first_window"] is None
 
 
 def test_the_demo_file() -> None:

@@ -6,7 +6,9 @@ import sys
 import tempfile
 import threading
 import time
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.console import Group
@@ -24,6 +26,7 @@ from tableflow_assets.source.discovery import remember
 from tableflow_assets.stack.stack import Stack, servers_of
 
 EVENTS_SHOWN = 6
+POLL_SECONDS = 0.5
 
 
 @click.command()
@@ -55,7 +58,8 @@ def _once(count: int, seed: int, as_json: bool) -> None:
 
 def _live(settings: Settings) -> None:
     started = time.monotonic()
-    remember(settings, LAB_TOPICS)  # so that Dagster knows them before Kafka is up
+    today = datetime.now(UTC).date()
+    remember(settings, dict.fromkeys(LAB_TOPICS, today))  # Dagster loads before Kafka is up
     events: list[str] = []
     with stop_on_terminate(), download_progress() as on_download:
         stack = Stack(
@@ -65,13 +69,16 @@ def _live(settings: Settings) -> None:
             report=lambda text: _note(events, text),
             on_download=on_download,
         )
+        board = None
         try:
             stack.start()
             board = _Board(settings, stack, events, time.monotonic() - started)
-            threading.Thread(target=board.await_first_rows, args=[started], daemon=True).start()
+            threading.Thread(target=board.await_first_rows, args=[started]).start()
             board.show()
         finally:
             console.print("Stopping the servers …")
+            if board is not None:
+                board.closed.set()
             stack.stop()
             console.print("Stopped. The data stays; `make demo` finds it again.")
 
@@ -91,6 +98,7 @@ class _Board:
         self._settings, self._stack, self._events = settings, stack, events
         self._ready_after = ready_after
         self._first_rows = "not yet"
+        self.closed = threading.Event()
         self._addresses = {server.name: server.address for server in servers_of(stack.state)}
 
     def show(self) -> None:
@@ -107,17 +115,15 @@ class _Board:
         from tableflow_assets.tableflow import Tableflow
 
         catalog = Tableflow(self._settings).catalog
-        while True:
+        while not self.closed.wait(POLL_SECONDS):
             try:
-                connection = connect_duckdb(catalog.connection, catalog.storage)
-                rows = connection.execute("SELECT count(*) FROM payments").fetchone()
-            except Exception:  # there is no table yet
-                rows = None
-            if rows and rows[0]:
+                table = _table_with_rows(connect_duckdb(catalog.connection, catalog.storage))
+            except Exception:  # there is no namespace yet, or a server is being restarted
+                table = None
+            if table:
                 self._first_rows = f"{time.monotonic() - started:.0f} s after the command"
-                _note(self._events, f"first rows in `payments` {self._first_rows}")
+                _note(self._events, f"first rows, in `{table}`, {self._first_rows}")
                 return
-            time.sleep(0.5)
 
     def _panel(self) -> Panel:
         facts = Table.grid(padding=(0, 2))
@@ -138,3 +144,11 @@ class _Board:
             facts.add_row(f"[dim]{name}[/]", value)
         recent = [Text(event, style="yellow") for event in self._events[-EVENTS_SHOWN:]]
         return Panel(Group(facts, *recent), title="Tableflow Assets", expand=False)
+
+
+def _table_with_rows(connection: Any) -> str | None:
+    tables = [row[0] for row in connection.execute("SHOW TABLES").fetchall()]
+    for table in tables:
+        if connection.execute(f'SELECT 1 FROM "{table}" LIMIT 1').fetchone():  # noqa: S608
+            return str(table)
+    return None

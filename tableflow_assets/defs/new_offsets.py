@@ -168,7 +168,6 @@ def _requests(behind: list[Topic], namespace: str) -> list[dg.RunRequest]:
         requests.append(
             dg.RunRequest(
                 asset_selection=[table_key(topic, namespace) for topic in topics],
-                asset_check_keys=[],  # the whole log is compared by the schedule, not at every commit
                 partition_key=current_window(topics[0]),
                 tags={RUN_TAG: SENSOR_NAME, "dagster/max_runtime": str(LONGEST_RUN_SECONDS)},
             )

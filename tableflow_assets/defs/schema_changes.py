@@ -58,7 +58,6 @@ def _request(topic: Topic, namespace: str) -> dg.RunRequest:
     """A run of the table: it begins by giving the table the columns of the newest version."""
     return dg.RunRequest(
         asset_selection=[table_key(topic, namespace)],
-        asset_check_keys=[],
         partition_key=current_window(topic),
         tags={RUN_TAG: SENSOR_NAME},
     )

@@ -1,21 +1,34 @@
-"""Which topics a pattern has matched so far, remembered so that definitions load without a broker."""
+"""Which topics there are, and since when, remembered so that definitions load without a broker."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Mapping
+from datetime import UTC, date, datetime
 from pathlib import Path
 
-from tableflow_assets.settings import Settings
+from tableflow_assets.settings import Settings, Topic
 from tableflow_assets.source.log import Log
 
 
-def remembered(settings: Settings) -> frozenset[str]:
-    path = _file(settings)
+def known_topics(settings: Settings) -> tuple[Topic, ...]:
+    """The topics of the settings, and those that were found for its patterns; asks no server."""
+    known = remembered(settings)
+    return tuple(
+        topic.model_copy(
+            update={"first_window": topic.first_window or known.get(topic.name) or _today()}
+        )
+        for topic in settings.topics_among(known)
+    )
+
+
+def remembered(settings: Settings) -> dict[str, date]:
+    """Topics found so far, each with the day of its first record."""
     try:
-        return frozenset(json.loads(path.read_text()))
-    except (FileNotFoundError, json.JSONDecodeError):
-        return frozenset()  # a hint only: the next discovery writes it again
+        known = json.loads(_file(settings).read_text())
+        return {name: date.fromisoformat(first) for name, first in known.items()}
+    except (FileNotFoundError, ValueError, AttributeError):
+        return {}  # a hint only: the next discovery writes it again
 
 
 def discover(settings: Settings, log: Log) -> frozenset[str]:
@@ -23,21 +36,28 @@ def discover(settings: Settings, log: Log) -> frozenset[str]:
 
     A topic that has gone stays remembered: its table is still there.
     """
-    return remember(settings, log.topic_names())
-
-
-def remember(settings: Settings, names: Iterable[str]) -> frozenset[str]:
-    """Of these names, note those that the settings ask for; return the ones not known before."""
-    known = remembered(settings)
-    matching = frozenset(topic.name for topic in settings.topics_among(names))
-    new = matching - known
-    if new:
-        path = _file(settings)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        draft = path.with_suffix(".tmp")
-        draft.write_text(json.dumps(sorted(known | matching)))
-        draft.replace(path)
+    on_cluster = frozenset(log.topic_names())
+    wanted = on_cluster & {topic.name for topic in settings.topics_among(on_cluster)}
+    new = wanted - remembered(settings).keys()
+    first = {name: log.first_timestamp(log.identify(name)) for name in new}
+    remember(settings, {n: moment.date() if moment else _today() for n, moment in first.items()})
     return new
+
+
+def remember(settings: Settings, found: Mapping[str, date]) -> None:
+    """Note topics and their first days; what is known already stays as it is."""
+    known = remembered(settings)
+    if found.keys() <= known.keys():
+        return
+    path = _file(settings)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_suffix(".tmp")
+    draft.write_text(json.dumps({n: str(day) for n, day in sorted({**found, **known}.items())}))
+    draft.replace(path)
+
+
+def _today() -> date:
+    return datetime.now(UTC).date()
 
 
 def _file(settings: Settings) -> Path:

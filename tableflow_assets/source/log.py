@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from confluent_kafka import IsolationLevel, KafkaException, TopicCollection, TopicPartition
@@ -74,9 +74,16 @@ class Log:
             for partition in topic.partitions
         }
         answers: dict[str, Offsets] = {}
-        for partition, offset in self._list_offsets(asked).items():
-            answers.setdefault(partition.topic, {})[partition.partition] = offset
+        for partition, info in self._list_offsets(asked).items():
+            answers.setdefault(partition.topic, {})[partition.partition] = info.offset
         return answers
+
+    def first_timestamp(self, topic: TopicIdentity) -> datetime | None:
+        """Of the oldest record that the log still has; None for an empty topic."""
+        spec = OffsetSpec.for_timestamp(0)
+        asked = {TopicPartition(topic.name, partition): spec for partition in topic.partitions}
+        stamps = [info.timestamp for info in self._list_offsets(asked).values() if info.offset >= 0]
+        return datetime.fromtimestamp(min(stamps) / 1000, UTC) if stamps else None
 
     def at(self, topic: TopicIdentity, moment: datetime) -> Offsets:
         """Per partition, the first offset whose timestamp is not before the moment."""
@@ -86,9 +93,9 @@ class Log:
 
     def _offsets(self, topic: TopicIdentity, spec: Any) -> Offsets:
         asked = {TopicPartition(topic.name, partition): spec for partition in topic.partitions}
-        return {tp.partition: offset for tp, offset in self._list_offsets(asked).items()}
+        return {tp.partition: info.offset for tp, info in self._list_offsets(asked).items()}
 
-    def _list_offsets(self, asked: Mapping[TopicPartition, Any]) -> dict[TopicPartition, int]:
+    def _list_offsets(self, asked: Mapping[TopicPartition, Any]) -> dict[TopicPartition, Any]:
         if not asked:
             return {}
         futures = self._admin.list_offsets(
@@ -96,7 +103,7 @@ class Log:
             isolation_level=IsolationLevel.READ_COMMITTED,
             request_timeout=TIMEOUT_SECONDS,
         )
-        return {tp: self._result(future).offset for tp, future in futures.items()}
+        return {tp: self._result(future) for tp, future in futures.items()}
 
     def _result(self, future: Any) -> Any:
         return self._ask(lambda: future.result(timeout=TIMEOUT_SECONDS + 2))

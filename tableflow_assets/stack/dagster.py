@@ -24,6 +24,7 @@ _CREATING = threading.Lock()
 
 _INSTANCE = """\
 telemetry: {enabled: false}
+nux: {enabled: false}
 # Sensors look for new records during their whole tick: each in a thread of its own.
 sensors: {use_threads: true, num_workers: 4}
 run_coordinator:
@@ -40,6 +41,10 @@ retention:
 
 class DagsterServer(Server):
     """What the three have in common: the instance, and the way to the settings."""
+
+    # The code server would wait a minute for a run. A run may be killed at any moment: its table
+    # has the commit whole or not at all, and the next run goes on from there.
+    stop_seconds = 3
 
     def prepare(self) -> None:
         super().prepare()

@@ -14,6 +14,7 @@ class Server(ABC):
     name: str
     needs: tuple[str, ...] = ()  # servers that must be ready before this one can become ready
     starts_after_needs = False  # False: starts at once and waits, which is faster where it can
+    stop_seconds: float = 15  # after that, it is killed
     start_seconds: float = 180  # generous: machines are shared
 
     def __init__(self, state: StackState) -> None:

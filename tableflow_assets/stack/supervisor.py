@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from types import TracebackType
@@ -18,6 +16,7 @@ from typing import IO
 import psutil
 
 from tableflow_assets.errors import StackError
+from tableflow_assets.stack.processes import end_sessions
 from tableflow_assets.stack.server import Server
 from tableflow_assets.stack.state import ProcessRecord, StackState, lock_folder
 
@@ -33,6 +32,7 @@ Report = Callable[[str], None]
 class _Running:
     server: Server
     process: subprocess.Popen[bytes] | None = None
+    sessions: list[int] = field(default_factory=list)  # one a start; a session outlives its leader
     ready: threading.Event = field(default_factory=threading.Event)
     deaths: deque[float] = field(default_factory=lambda: deque(maxlen=RESTART_LIMIT))
     failure: Exception | None = None
@@ -51,7 +51,6 @@ class Supervisor:
         self._saving = threading.Lock()
         self._lock: IO[str] | None = None
         self._threads: list[threading.Thread] = []
-        self._sessions: list[int] = []
 
     def __enter__(self) -> Supervisor:
         try:
@@ -94,13 +93,9 @@ class Supervisor:
         self._stopping.set()
         for thread in self._threads:
             thread.join()
-        for running in reversed(self._in_order_of_need()):
-            if running.process is not None:
-                _end(running.process)
-        for (
-            session
-        ) in self._sessions:  # what the servers started themselves, such as Dagster's runs
-            _end_session(session)
+        for level in reversed(self._levels_of_need()):
+            sessions = [session for running in level for session in running.sessions]
+            end_sessions(sessions, max(running.server.stop_seconds for running in level))
         if self._lock is not None:
             self.state.processes, self.state.supervisor, self.state.ready = {}, None, False
             self._save()
@@ -173,7 +168,7 @@ class Supervisor:
                 env=os.environ | server.environment(),
                 start_new_session=True,  # the terminal's Ctrl-C is for the supervisor alone
             )
-        self._sessions.append(running.process.pid)
+        running.sessions.append(running.process.pid)
         known = self.state.processes.get(server.name)
         created = psutil.Process(running.process.pid).create_time()
         restarts = known.restarts + 1 if known else 0
@@ -219,51 +214,22 @@ class Supervisor:
             if running.failure is not None:
                 raise running.failure
 
-    def _in_order_of_need(self) -> list[_Running]:
-        ordered: list[_Running] = []
+    def _levels_of_need(self) -> list[list[_Running]]:
+        """Servers that need nothing, then those that need only these, and so on."""
+        levels: list[list[_Running]] = []
         pending = list(self._running.values())
         while pending:
             named = {running.server.name for running in pending}
-            free = [running for running in pending if not named & set(running.server.needs)]
-            ordered += free
-            pending = [running for running in pending if running not in free]
-        return ordered
+            levels.append([r for r in pending if not named & set(r.server.needs)])
+            pending = [running for running in pending if running not in levels[-1]]
+        return levels
 
     def _end_leftovers(self) -> None:
-        """A supervisor that was killed outright leaves its servers: end them by their recorded pid."""
-        for name, record in self.state.processes.items():
-            if (process := record.find()) is not None:
-                self._report(f"{_now()} ending {name} (pid {record.pid}) of an interrupted run")
-                _end_process(process)
-            _end_session(record.pid)
-
-
-def _end_process(process: psutil.Process) -> None:
-    with suppress(psutil.NoSuchProcess):
-        process.terminate()
-        try:
-            process.wait(STOP_SECONDS)
-        except psutil.TimeoutExpired:
-            process.kill()
-
-
-def _end_session(leader: int) -> None:
-    """Every server leads a session of its own, so what is left of it is known by that."""
-    for process in psutil.process_iter():
-        with suppress(ProcessLookupError):
-            if os.getsid(process.pid) == leader:
-                _end_process(process)
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    if process.poll() is not None:
-        return
-    process.send_signal(signal.SIGTERM)
-    try:
-        process.wait(STOP_SECONDS)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
+        """A supervisor that was killed outright leaves its servers behind."""
+        alive = {name: r for name, r in self.state.processes.items() if r.find() is not None}
+        if alive:
+            self._report(f"{_now()} ending what an interrupted run left: {', '.join(alive)}")
+        end_sessions([r.pid for r in self.state.processes.values()], STOP_SECONDS)
 
 
 def _cause(exit_code: int) -> str:

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 from pyiceberg.table import Table
 
 from tableflow_assets.catalog.rest import RestCatalog
@@ -23,7 +23,7 @@ from tableflow_assets.table.dead_letters import SUFFIX
 from tableflow_assets.table.ledger import Ledger, read_ledger
 
 BATCH = 10_000
-POLL_SECONDS = 0.1
+POLL_SECONDS = 0.05
 SILENCE_SECONDS = 30  # no record and no end of partition for so long: the broker is not there
 Int64s = npt.NDArray[np.int64]
 Progress = Callable[[int], None]  # records read from the log since the last call
@@ -60,31 +60,39 @@ def verify(
     catalog: RestCatalog,
     topic: str,
     table_name: str,
+    *,
+    newest_commit_only: bool = False,
     on_progress: Progress = lambda _: None,
 ) -> list[PartitionResult]:
-    """Compare a topic with its table; an empty list where there is no table yet."""
+    """Compare a topic with its table; an empty list where there is no table yet.
+
+    All offsets that the table has read, or only those of its newest commit: quick enough for every
+    run, whatever the topic's size.
+    """
     table = catalog.find(table_name)
     if table is None:
         return []
     ledger = read_ledger(table)
     identity = log.identify(topic)
     earliest, end = log.earliest(identity), log.end(identity)
-    rows = _offsets(table, "_kafka.partition", "_kafka.offset")
+    begin = ledger.entry.start if newest_commit_only else ledger.origin
+    # The smallest start of all partitions lets the scan leave out the files of older commits.
+    oldest = min(begin.values(), default=0)
+    rows = _offsets(table, "_kafka.partition", "_kafka.offset", f"_kafka.offset >= {oldest}")
     dead = _dead_letters(catalog, table_name, ledger)
-    results = []
-    for partition, committed in sorted(ledger.committed.items()):
-        start = max(ledger.origin[partition], earliest.get(partition, 0))
-        expected = _log_offsets(log, topic, partition, start, committed, on_progress)
-        found = rows.get(partition, _NONE)
-        letters = dead.get(partition, _NONE)
-        results.append(
-            _compare(
-                PartitionPlace(topic, partition, start, committed, end.get(partition, 0)),
-                expected,
-                found[found >= start],  # older rows are beyond what the log can still prove
-                letters[letters >= start],
-            )
+    places = [
+        PartitionPlace(
+            topic, p, max(begin[p], earliest.get(p, 0)), ledger.committed[p], end.get(p, 0)
         )
+        for p in sorted(ledger.committed)
+    ]
+    expected = _read_log(log, places, on_progress)
+    results = []
+    for place in places:
+        found, letters = rows.get(place.partition, _NONE), dead.get(place.partition, _NONE)
+        # Older rows are beyond this comparison, or beyond what the log can still prove.
+        found, letters = found[found >= place.start], letters[letters >= place.start]
+        results.append(_compare(place, expected[place.partition], found, letters))
     return results
 
 
@@ -133,12 +141,8 @@ def _dead_letters(catalog: RestCatalog, table_name: str, ledger: Ledger) -> dict
     }
 
 
-def _offsets(
-    table: Table, partition: str, offset: str, where: str | None = None
-) -> dict[int, Int64s]:
-    scan = table.scan(selected_fields=(partition, offset))
-    if where:
-        scan = scan.filter(where)
+def _offsets(table: Table, partition: str, offset: str, where: str) -> dict[int, Int64s]:
+    scan = table.scan(row_filter=where, selected_fields=(partition, offset))
     found = scan.to_arrow().flatten() if "." in partition else scan.to_arrow()
     partitions = _numbers(found, partition)
     offsets = _numbers(found, offset)
@@ -149,15 +153,48 @@ def _numbers(table: pa.Table, column: str) -> Int64s:
     return table[column].to_numpy().astype(np.int64)  # type: ignore[no-any-return]
 
 
-def _log_offsets(
-    log: Log, topic: str, partition: int, start: int, committed: int, on_progress: Progress
-) -> Int64s:
-    """The offsets of all committed records in [start, committed)."""
-    if start >= committed:
-        return _NONE
-    consumer = Consumer(
+def _read_log(log: Log, places: list[PartitionPlace], on_progress: Progress) -> dict[int, Int64s]:
+    """Per partition, the offsets of all committed records in [start, committed)."""
+    unread = {place.partition: place for place in places if place.start < place.committed}
+    found: dict[int, list[int]] = {place.partition: [] for place in places}
+    consumer = _consumer(log.bootstrap_servers)
+    consumer.assign([TopicPartition(p.topic, p.partition, p.start) for p in unread.values()])
+    last_heard = time.monotonic()
+    try:
+        while unread:
+            messages = consumer.consume(BATCH, timeout=POLL_SECONDS)
+            for message in messages:
+                _note(message, found, unread)
+            on_progress(len(messages))
+            if messages:
+                last_heard = time.monotonic()
+            elif time.monotonic() - last_heard > SILENCE_SECONDS:
+                raise ServerUnreachable(
+                    "Kafka", log.bootstrap_servers, f"silent for {SILENCE_SECONDS} s"
+                )
+    finally:
+        consumer.close()
+    return {partition: np.array(offsets, dtype=np.int64) for partition, offsets in found.items()}
+
+
+def _note(message: Message, found: dict[int, list[int]], unread: dict[int, PartitionPlace]) -> None:
+    """Count a record in; a partition is read when its end, or a later record, has come by."""
+    partition, offset, fault = message.partition(), message.offset(), message.error()
+    if fault is not None and fault.code() != KafkaError._PARTITION_EOF:
+        raise KafkaException(fault)
+    if partition not in unread or partition is None or offset is None:
+        return
+    committed = unread[partition].committed
+    if fault is None and offset < committed:
+        found[partition].append(offset)
+    if fault is not None or offset >= committed - 1:
+        del unread[partition]
+
+
+def _consumer(bootstrap_servers: str) -> Consumer:
+    return Consumer(
         {
-            "bootstrap.servers": log.bootstrap_servers,
+            "bootstrap.servers": bootstrap_servers,
             "group.id": "tableflow-verify",  # required by the client; nothing is ever committed
             "enable.auto.commit": False,
             "isolation.level": "read_committed",
@@ -165,31 +202,7 @@ def _log_offsets(
             "queued.min.messages": 1_000_000,
             "queued.max.messages.kbytes": 262_144,
             "fetch.queue.backoff.ms": 10,
+            "fetch.wait.max.ms": 50,
             "log_level": 0,
         }
     )
-    try:
-        consumer.assign([TopicPartition(topic, partition, start)])
-        return _consume(consumer, log.bootstrap_servers, committed, on_progress)
-    finally:
-        consumer.close()
-
-
-def _consume(consumer: Consumer, address: str, committed: int, on_progress: Progress) -> Int64s:
-    found: list[Int64s] = []
-    last_heard = time.monotonic()
-    while True:
-        messages = consumer.consume(BATCH, timeout=POLL_SECONDS)
-        faults = [fault for message in messages if (fault := message.error()) is not None]
-        if any(fault.code() != KafkaError._PARTITION_EOF for fault in faults):
-            raise KafkaException(faults[0])
-        offsets = [message.offset() or 0 for message in messages if message.error() is None]
-        batch = np.fromiter(offsets, dtype=np.int64, count=len(offsets))
-        found.append(batch[batch < committed])
-        on_progress(len(found[-1]))
-        if faults or (offsets and offsets[-1] >= committed - 1):
-            return np.concatenate(found)
-        if messages:
-            last_heard = time.monotonic()
-        elif time.monotonic() - last_heard > SILENCE_SECONDS:
-            raise ServerUnreachable("Kafka", address, f"silent for {SILENCE_SECONDS} s")

@@ -1,0 +1,50 @@
+"""One real stack for the whole test session, in a folder of its own; every test brings its topic."""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tableflow_assets import connections
+from tableflow_assets.settings import Settings
+from tableflow_assets.stack.stack import Stack
+from tableflow_assets.tableflow import Tableflow
+from tableflow_assets_tests.kafka_topics import KafkaTopic
+
+
+@pytest.fixture(scope="session")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """Kafka, the registry, SeaweedFS and Spark: started once, ended also after a failure."""
+    with Stack(tmp_path_factory.mktemp("stack")) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def session_settings(stack: Stack) -> Settings:
+    return Settings(state_dir=stack.state.folder)
+
+
+@pytest.fixture(scope="session")
+def tableflow(session_settings: Settings) -> Iterator[Tableflow]:
+    with contextlib.closing(Tableflow(session_settings)) as connected:
+        yield connected
+
+
+@pytest.fixture
+def kafka_topic(session_settings: Settings) -> KafkaTopic:
+    """A topic of this test alone, with two partitions and no schema yet."""
+    kafka = connections.kafka_address(session_settings)
+    registry = connections.registry_address(session_settings)
+    return KafkaTopic(kafka, registry, f"test-{uuid.uuid4().hex[:12]}")
+
+
+@pytest.fixture(autouse=True)
+def _own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No test reads the developer's settings or state."""
+    for name in ("TABLEFLOW_CONFIG", "TABLEFLOW_WEBSERVER_URL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TABLEFLOW_STATE", str(tmp_path / "state"))
