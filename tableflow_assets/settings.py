@@ -54,9 +54,8 @@ class TopicOptions(Block):
     owners: Annotated[tuple[Owner, ...], Field(strict=False)] = ()
     group: Word = "topics"
     description: str | None = None
-    # The upper limits refuse a slip of the keyboard: a billion records, a year of minutes.
+    # The upper limit refuses a slip of the keyboard.
     max_records: Annotated[int, Field(gt=0, le=1_000_000_000)] = 5_000_000
-    freshness_minutes: Annotated[int, Field(gt=0, le=525_600)] | None = None
 
     def over(self, defaults: TopicOptions) -> TopicOptions:
         """These options, and those of the defaults where nothing is set here."""

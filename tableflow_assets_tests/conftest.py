@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,11 @@ from tableflow_assets.settings import Settings
 from tableflow_assets.stack.stack import Stack
 from tableflow_assets.tableflow import Tableflow
 from tableflow_assets_tests.kafka_topics import KafkaTopic
+
+
+def pytest_configure() -> None:
+    """A polite kill, as by `timeout`, still ends what the fixtures started."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

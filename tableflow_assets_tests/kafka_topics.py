@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import io
 import json
+import time
 from collections.abc import Iterable
 from typing import Any
 
 import fastavro
-from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 
 PAYMENT = {
@@ -25,15 +26,22 @@ PAYMENT = {
 class KafkaTopic:
     def __init__(self, kafka: str, registry: str, name: str, partitions: int = 2) -> None:
         self.name = name
-        self._admin = AdminClient({"bootstrap.servers": kafka, "log_level": 0})
-        topic = NewTopic(name, partitions, 1, config={"retention.ms": "-1"})
-        self._admin.create_topics([topic])[name].result(timeout=30)
+        self._kafka = {"bootstrap.servers": kafka, "log_level": 0}
+        self._admin = AdminClient(self._kafka)
+        self.create(partitions)
         self._registry = SchemaRegistryClient({"url": registry})
-        self._producer = Producer({"bootstrap.servers": kafka, "enable.idempotence": True})
+        self._producer = self._new_producer()
+
+    @property
+    def subject(self) -> str:
+        return f"{self.name}-value"
 
     def register(self, schema: dict[str, Any]) -> int:
-        subject = f"{self.name}-value"
-        return int(self._registry.register_schema(subject, Schema(json.dumps(schema), "AVRO")))
+        return int(self._registry.register_schema(self.subject, Schema(json.dumps(schema), "AVRO")))
+
+    def accept_any_schema(self) -> None:
+        """Let the registry take versions that do not fit the ones before; needs a first one."""
+        self._registry.set_compatibility(self.subject, "NONE")
 
     def send(
         self, schema: dict[str, Any], values: Iterable[dict[str, Any]], **message: Any
@@ -47,8 +55,43 @@ class KafkaTopic:
             self._producer.produce(self.name, value=value, **message)
         assert self._producer.flush(30) == 0
 
+    def send_in_transaction(self, values: Iterable[bytes], *, commit: bool, **message: Any) -> None:
+        """All of them or none. Either way they stand in the log, with a marker after them."""
+        producer = Producer(self._kafka | {"transactional.id": f"{self.name}-writer"})
+        producer.init_transactions(30)
+        producer.begin_transaction()
+        for value in values:
+            producer.produce(self.name, value=value, **message)
+        assert producer.flush(30) == 0
+        if commit:
+            producer.commit_transaction(30)
+        else:
+            producer.abort_transaction(30)
+
+    def create(self, partitions: int) -> None:
+        topic = NewTopic(self.name, partitions, 1, config={"retention.ms": "-1"})
+        self._admin.create_topics([topic])[self.name].result(timeout=30)
+
+    def add_partitions(self, total: int) -> None:
+        self._admin.create_partitions([NewPartitions(self.name, total)])[self.name].result(30)
+        while len(self._admin.list_topics(self.name).topics[self.name].partitions) < total:
+            time.sleep(0.05)
+        self._producer = self._new_producer()  # the old one would find out only after a while
+
+    def delete_records_before(self, partition: int, offset: int) -> None:
+        """As retention does with old records."""
+        place = TopicPartition(self.name, partition, offset)
+        self._admin.delete_records([place])[place].result(30)
+
     def delete(self) -> None:
         self._admin.delete_topics([self.name])[self.name].result(timeout=30)
+
+    def _new_producer(self) -> Producer:
+        return Producer(self._kafka | {"enable.idempotence": True})
+
+
+def payments(count: int, first: int = 0) -> list[dict[str, Any]]:
+    return [{"id": n, "amount": n / 2} for n in range(first, first + count)]
 
 
 def framed(schema_id: int, schema: dict[str, Any], value: dict[str, Any]) -> bytes:

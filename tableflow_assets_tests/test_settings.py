@@ -208,8 +208,6 @@ OPTIONS = [
     ("max_records", "9" * 4000, "", ["more than 64 bits"]),
     ("max_records", "9" * 5000, "", ["must be an integer", "..."]),
     ("max_records", "0x" + "f" * 9000, "", ["more than 64 bits"]),
-    ("freshness_minutes", "-1", "", ["greater than 0", "-1 (integer)"]),
-    ("freshness_minutes", "525601", "", ["525600"]),
     ("partition_by", "x", "", ["unknown key", "allowed keys: mode, window"]),
     ("retention", "3d", "", ["unknown key"]),
 ]
@@ -360,15 +358,15 @@ def test_built_in_options() -> None:
     assert (topic.mode, topic.window, topic.formats) == ("append", "day", ("iceberg",))
     assert (topic.bad_records, topic.first_window) == ("dead_letter", None)
     assert (topic.owners, topic.group, topic.description) == ((), "topics", None)
-    assert (topic.max_records, topic.freshness_minutes) == (5_000_000, None)
+    assert topic.max_records == 5_000_000
 
 
 INHERITANCE = """
-defaults: {window: hour, group: all, owners: ["team:x"], freshness_minutes: 5}
+defaults: {window: hour, group: all, owners: ["team:x"], max_records: 5}
 topics:
   a.*: {group: first, max_records: 7}
   a.b*: {group: second}
-  a.bc: {window: day, freshness_minutes: null, owners: [me@x.org]}
+  a.bc: {window: day, owners: [me@x.org]}
   plain:
   Case?: {group: case}
 """
@@ -378,16 +376,16 @@ topics:
     ("name", "expected"),
     [
         # exact beats pattern, inherits from the defaults and nothing from the patterns
-        ("a.bc", ("all", "day", ("me@x.org",), None, 5_000_000)),
-        ("a.bd", ("first", "hour", ("team:x",), 5, 7)),  # the first pattern wins
-        ("plain", ("all", "hour", ("team:x",), 5, 5_000_000)),  # `plain:` is `plain: {}`
-        ("Case1", ("case", "hour", ("team:x",), 5, 5_000_000)),
+        ("a.bc", ("all", "day", ("me@x.org",), 5)),
+        ("a.bd", ("first", "hour", ("team:x",), 7)),  # the first pattern wins
+        ("plain", ("all", "hour", ("team:x",), 5)),  # `plain:` is `plain: {}`
+        ("Case1", ("case", "hour", ("team:x",), 5)),
     ],
 )
 def test_topic_beats_defaults_beat_built_in(name: str, expected: tuple[object, ...]) -> None:
     topic = load(INHERITANCE).topic_named(name)
     assert topic is not None
-    found = (topic.group, topic.window, topic.owners, topic.freshness_minutes, topic.max_records)
+    found = (topic.group, topic.window, topic.owners, topic.max_records)
     assert found == expected
 
 
@@ -409,7 +407,7 @@ def test_topics_among() -> None:
     assert settings.patterns == ("a.*", "a.b*", "Case?")
     topics = settings.topics_among(iter(["z", "a.z", "plain", "a.a", "a.z", "_a"]))
     assert [topic.name for topic in topics] == ["a.a", "a.bc", "a.z", "plain"]
-    assert [topic.max_records for topic in topics] == [7, 5_000_000, 7, 5_000_000]
+    assert [topic.max_records for topic in topics] == [7, 5, 7, 5]
 
 
 def test_no_topics_at_all() -> None:

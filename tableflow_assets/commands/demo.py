@@ -19,7 +19,7 @@ from rich.text import Text
 
 from tableflow_assets.commands.once import run_once
 from tableflow_assets.commands.show import console, json_option, print_json, print_table
-from tableflow_assets.commands.stack import download_progress, stop_on_terminate
+from tableflow_assets.commands.stack import download_progress, interrupted_once
 from tableflow_assets.labs import LAB_TOPICS
 from tableflow_assets.settings import Settings, load_settings
 from tableflow_assets.source.discovery import remember
@@ -44,7 +44,7 @@ def demo(once: bool, count: int, seed: int, as_json: bool) -> None:
 
 def _once(count: int, seed: int, as_json: bool) -> None:
     """On a state folder of its own: a demo must neither need nor touch what is there."""
-    with tempfile.TemporaryDirectory(prefix="tableflow-demo-") as folder, stop_on_terminate():
+    with tempfile.TemporaryDirectory(prefix="tableflow-demo-") as folder, interrupted_once():
         result = run_once(Path(folder), count, seed, quiet=as_json)
     if as_json:
         print_json(result)
@@ -61,7 +61,7 @@ def _live(settings: Settings) -> None:
     today = datetime.now(UTC).date()
     remember(settings, dict.fromkeys(LAB_TOPICS, today))  # Dagster loads before Kafka is up
     events: list[str] = []
-    with stop_on_terminate(), download_progress() as on_download:
+    with interrupted_once(), download_progress() as on_download:
         stack = Stack(
             settings.state_dir,
             dagster=True,

@@ -33,7 +33,7 @@ def stack() -> None:
 def run(dagster: bool) -> None:
     """Start the servers, watch them, stop them with Ctrl-C."""
     with (
-        stop_on_terminate(),
+        interrupted_once(),
         download_progress() as on_download,
         Stack(_folder(), dagster=dagster, report=_say, on_download=on_download) as running,
     ):
@@ -118,18 +118,21 @@ def download_progress() -> Iterator[DownloadProgress]:
 
 
 @contextlib.contextmanager
-def stop_on_terminate() -> Iterator[None]:
-    """A polite kill is a Ctrl-C: the servers are stopped in order."""
+def interrupted_once() -> Iterator[None]:
+    """Ctrl-C, or a polite kill, interrupts once. A second one must not interrupt the stopping."""
+    signals = (signal.SIGINT, signal.SIGTERM)
 
     def interrupt(*_: object) -> None:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # once is enough
+        for number in signals:
+            signal.signal(number, signal.SIG_IGN)
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, interrupt)
+    before = [signal.signal(number, interrupt) for number in signals]
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in zip(signals, before, strict=True):
+            signal.signal(number, handler)
 
 
 def _start_in_background(state: StackState, dagster: bool) -> None:
@@ -145,10 +148,16 @@ def _start_in_background(state: StackState, dagster: bool) -> None:
             start_new_session=True,
         )
     with console.status("starting the servers"):
-        while not StackState.load(_folder()).ready:
+        while not _is_ready(process.pid):
             if process.poll() is not None:
                 raise StackError("The stack did not start.", f"Read {log}")
             time.sleep(0.5)
+
+
+def _is_ready(supervisor: int) -> bool:
+    """Whether this supervisor says so: an interrupted one may have left its word behind."""
+    state = StackState.load(_folder())
+    return state.ready and state.supervisor is not None and state.supervisor.pid == supervisor
 
 
 def _servers(state: StackState) -> list[dict[str, object]]:

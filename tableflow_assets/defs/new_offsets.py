@@ -180,11 +180,11 @@ def _is_busy(instance: dg.DagsterInstance) -> bool:
 
     One run at a time, for many tables: starting a process costs more than most commits.
     """
-    unfinished = dg.RunsFilter(tags={RUN_TAG: SENSOR_NAME}, statuses=list(_UNFINISHED))
+    unfinished = dg.RunsFilter(tags={RUN_TAG: SENSOR_NAME}, statuses=list(UNFINISHED))
     return bool(instance.get_runs(unfinished, limit=1))
 
 
-_UNFINISHED = (
+UNFINISHED = (
     dg.DagsterRunStatus.QUEUED,
     dg.DagsterRunStatus.NOT_STARTED,
     dg.DagsterRunStatus.STARTING,

@@ -59,19 +59,23 @@ class DagsterServer(Server):
     def _create_instance(self) -> None:
         """Once and alone: two Dagster processes that find no database both create one, and clash."""
         created = self.home / "created"
-        if created.exists():
-            return
-        command = [sys.executable, "-m", "dagster", "instance", "info"]
-        environment = os.environ | self.environment()
+        if not created.exists():
+            self._run_beforehand("dagster", "instance", "info")
+            created.touch()
+
+    def _run_beforehand(self, *module: str) -> None:
         finished = subprocess.run(
-            command, env=environment, capture_output=True, text=True, check=False
+            [sys.executable, "-m", *module],
+            env=os.environ | self.environment(),
+            capture_output=True,
+            text=True,
+            check=False,
         )
         if finished.returncode != 0:
             raise StackError(
-                f"Dagster's database could not be created: {finished.stderr[-500:]}",
+                f"Dagster's instance cannot be used: {finished.stderr[-500:]}",
                 f"Look at {self.home}; if it holds nothing of worth, remove it and start again.",
             )
-        created.touch()
 
     @property
     def home(self) -> Path:
@@ -141,20 +145,32 @@ class Daemon(DagsterServer):
 
     name = "daemon"
     needs = ("code_server", "webserver")
+    _is_first_start = True
+
+    def prepare(self) -> None:
+        super().prepare()
+        if self._is_first_start:  # later on, a restarted daemon finds runs that are alive
+            self._run_beforehand("tableflow_assets.defs.interrupted")
+            self._is_first_start = False
 
     def command(self) -> list[str]:
         return [sys.executable, "-m", "dagster._daemon", "run", "-w", str(self.workspace)]
 
     def check(self) -> None:
-        query = (
-            "{ instance { daemonHealth { allDaemonStatuses { daemonType required healthy } } } }"
-        )
+        """Every daemon has reported since this process started."""
+        fields = "daemonType required lastHeartbeatTime"
+        query = f"{{ instance {{ daemonHealth {{ allDaemonStatuses {{ {fields} }} }} }} }}"
         url = f"{self.webserver_address}/graphql"
         answer = httpx.post(url, json={"query": query}, timeout=20).raise_for_status().json()
         statuses = answer["data"]["instance"]["daemonHealth"]["allDaemonStatuses"]
-        sick = [s["daemonType"] for s in statuses if s["required"] and not s["healthy"]]
-        if sick:
-            raise ValueError(f"these daemons have not reported yet: {', '.join(sick)}")
+        started = self.state.processes[self.name].created
+        silent = [
+            status["daemonType"]
+            for status in statuses
+            if status["required"] and (status["lastHeartbeatTime"] or 0) < started
+        ]
+        if silent:
+            raise ValueError(f"these daemons have not reported yet: {', '.join(silent)}")
 
 
 class LabGenerators(DagsterServer):

@@ -107,8 +107,8 @@ class Supervisor:
         while not self._stopping.wait(POLL_SECONDS):
             self._raise_failure()
 
-    def process_of(self, name: str) -> subprocess.Popen[bytes] | None:
-        return self._running[name].process
+    def is_ready(self, name: str) -> bool:
+        return self._running[name].ready.is_set()
 
     # -- one thread a server ------------------------------------------------------------------
 

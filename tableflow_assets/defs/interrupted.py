@@ -1,0 +1,26 @@
+"""`python -m tableflow_assets.defs.interrupted`: close the runs that a stopped stack left open.
+
+A run that was killed together with its code server never reports its end. To Dagster it goes on: it
+would keep its table's pool, and hold the sensor back. Run this only where no run can be alive.
+"""
+
+from __future__ import annotations
+
+import dagster as dg
+
+from tableflow_assets.defs.new_offsets import UNFINISHED
+
+
+def close_interrupted_runs(instance: dg.DagsterInstance) -> int:
+    """Report as failed what was under way; what was still queued starts by itself."""
+    begun = [status for status in UNFINISHED if status != dg.DagsterRunStatus.QUEUED]
+    runs = instance.get_runs(dg.RunsFilter(statuses=begun))
+    for run in runs:
+        instance.report_run_failed(run, "The stack was stopped. The next run goes on from there.")
+        instance.event_log_storage.free_concurrency_slots_for_run(run.run_id)
+    return len(runs)
+
+
+if __name__ == "__main__":
+    with dg.DagsterInstance.get() as this_instance:
+        close_interrupted_runs(this_instance)

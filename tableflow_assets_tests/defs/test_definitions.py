@@ -1,0 +1,309 @@
+"""What Dagster shows: loaded from nothing, from the repository's settings, and from a wheel."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from tableflow_assets.definitions import build_definitions
+from tableflow_assets.labs import LAB_TOPICS
+from tableflow_assets.settings import Settings, TopicOptions, load_settings
+from tableflow_assets.source.discovery import remember
+
+REPOSITORY = Path(__file__).parents[2]
+FIRST_DAY = date(2026, 1, 5)
+
+# In a process of its own, where the first attempt to connect to anything is the end.
+LOAD = """
+import json, socket, sys, time
+
+def refuse(*_):
+    raise AssertionError("the definitions opened a connection")
+
+socket.socket.connect = refuse
+import tableflow_assets
+from tableflow_assets.definitions import defs
+
+repository = defs.get_repository_def()
+json.dump(
+    {
+        "cpu_seconds": time.process_time(),
+        "module": tableflow_assets.__file__,
+        "assets": sorted(key.to_user_string() for key in repository.asset_graph.get_all_asset_keys()),
+        "sensors": sorted(sensor.name for sensor in repository.sensor_defs),
+        "schedules": sorted(schedule.name for schedule in repository.schedule_defs),
+    },
+    sys.stdout,
+)
+"""
+
+
+def load_in_a_process(folder: Path, **variables: str) -> dict[str, Any]:
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+    finished = subprocess.run(
+        [sys.executable, "-c", LOAD],
+        cwd=folder,
+        env={**kept, "TABLEFLOW_STATE": str(folder / "state"), **variables},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert finished.returncode == 0, finished.stderr
+    found: dict[str, Any] = json.loads(finished.stdout)
+    return found
+
+
+@pytest.fixture(scope="module")
+def loaded_from_nothing(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """No server, no state folder, no tableflow.yaml."""
+    folder = tmp_path_factory.mktemp("nothing")
+    found = load_in_a_process(folder)
+    return found | {"left_behind": [path.name for path in folder.iterdir()]}
+
+
+def test_definitions_load_without_servers_state_or_settings(
+    loaded_from_nothing: dict[str, Any],
+) -> None:
+    assert loaded_from_nothing["assets"] == []
+    assert loaded_from_nothing["sensors"] == ["new_offsets", "schema_changes"]
+    assert loaded_from_nothing["schedules"] == ["verify_every_hour"]
+
+
+def test_definitions_load_within_five_seconds_of_computing(
+    loaded_from_nothing: dict[str, Any],
+) -> None:
+    # The processor's time, not the clock's: what else runs on the machine does not count.
+    assert loaded_from_nothing["cpu_seconds"] < 5
+
+
+def test_loading_leaves_nothing_on_the_disk(loaded_from_nothing: dict[str, Any]) -> None:
+    assert loaded_from_nothing["left_behind"] == []
+
+
+# ---- the repository's own tableflow.yaml, with the labs' topics ----
+
+# table: (its topic, its group)
+LAB_TABLES = {
+    "bookings": ("bookings", "river_hotels"),
+    "clickstream": ("clickstream", "river_hotels"),
+    "hotel_reviews": ("hotel_reviews", "river_hotels"),
+    "payments": ("payments", "shift_left"),
+    "riverhotel_cdc_customer": ("riverhotel.cdc.customer", "river_hotels"),
+    "riverhotel_cdc_hotel": ("riverhotel.cdc.hotel", "river_hotels"),
+    "shiftleft_public_customers": ("shiftleft.public.customers", "shift_left"),
+    "shiftleft_public_order_items": ("shiftleft.public.order_items", "shift_left"),
+    "shiftleft_public_orders": ("shiftleft.public.orders", "shift_left"),
+    "shiftleft_public_products": ("shiftleft.public.products", "shift_left"),
+}
+each_lab_table = pytest.mark.parametrize("table", LAB_TABLES)
+
+
+@pytest.fixture(scope="module")
+def lab_definitions(tmp_path_factory: pytest.TempPathFactory) -> dg.Definitions:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TABLEFLOW_STATE", str(tmp_path_factory.mktemp("labs")))
+        settings = load_settings(REPOSITORY / "tableflow.yaml")
+    remember(settings, dict.fromkeys(LAB_TOPICS, FIRST_DAY))
+    return build_definitions(settings)
+
+
+@pytest.fixture(scope="module")
+def graph(lab_definitions: dg.Definitions) -> Any:
+    return lab_definitions.resolve_asset_graph()
+
+
+def table_node(graph: Any, table: str) -> Any:
+    return graph.get(dg.AssetKey(["tableflow", table]))
+
+
+def test_every_lab_topic_is_upstream_of_its_table_and_there_is_nothing_else(graph: Any) -> None:
+    found = {
+        key.to_user_string(): [parent.to_user_string() for parent in graph.get(key).parent_keys]
+        for key in graph.get_all_asset_keys()
+    }
+    topics = {f"kafka/{topic}": [] for topic, _ in LAB_TABLES.values()}
+    tables = {f"tableflow/{table}": [f"kafka/{t}"] for table, (t, _) in LAB_TABLES.items()}
+    assert found == topics | tables
+
+
+@each_lab_table
+def test_a_topic_is_external_and_its_table_is_materializable(graph: Any, table: str) -> None:
+    topic = graph.get(dg.AssetKey(["kafka", LAB_TABLES[table][0]]))
+    assert (topic.is_external, topic.is_materializable) == (True, False)
+    assert table_node(graph, table).is_materializable
+
+
+@each_lab_table
+def test_kinds_say_kafka_for_a_topic_and_iceberg_and_spark_for_its_table(
+    graph: Any, table: str
+) -> None:
+    assert graph.get(dg.AssetKey(["kafka", LAB_TABLES[table][0]])).kinds == {"kafka"}
+    assert table_node(graph, table).kinds == {"iceberg", "spark"}
+
+
+@each_lab_table
+def test_topic_and_table_have_the_owners_and_the_group_of_the_settings(
+    graph: Any, table: str
+) -> None:
+    topic, group = LAB_TABLES[table]
+    for node in (graph.get(dg.AssetKey(["kafka", topic])), table_node(graph, table)):
+        assert node.owners == ["team:data-platform"]
+        assert node.group_name == group
+
+
+@each_lab_table
+def test_a_table_has_a_window_for_every_day_from_the_first_record_to_today(
+    graph: Any, table: str
+) -> None:
+    now = datetime.now(UTC)
+    keys = table_node(graph, table).partitions_def.get_partition_keys(current_time=now)
+    assert keys[0] == "2026-01-05"
+    assert keys[-1] == now.strftime("%Y-%m-%d")
+    assert len(keys) == (now.date() - FIRST_DAY).days + 1
+
+
+def test_a_topic_with_hourly_windows_has_one_for_the_current_hour(tmp_path: Path) -> None:
+    settings = Settings(state_dir=tmp_path, topics={"clicks": TopicOptions(window="hour")})
+    remember(settings, {"clicks": FIRST_DAY})
+    windows = table_node(build_definitions(settings).resolve_asset_graph(), "clicks").partitions_def
+    now = datetime.now(UTC)
+    keys = windows.get_partition_keys(current_time=now)
+    assert keys[0] == "2026-01-05-00:00"
+    assert keys[-1] == now.strftime("%Y-%m-%d-%H:00")
+
+
+@each_lab_table
+def test_the_windows_of_a_table_are_backfilled_in_a_single_run(
+    lab_definitions: dg.Definitions, table: str
+) -> None:
+    asset = lab_definitions.get_assets_def(dg.AssetKey(["tableflow", table]))
+    assert asset.backfill_policy == dg.BackfillPolicy.single_run()
+
+
+@each_lab_table
+def test_only_the_writing_op_of_a_table_waits_in_the_tables_pool(
+    lab_definitions: dg.Definitions, table: str
+) -> None:
+    asset = lab_definitions.get_assets_def(dg.AssetKey(["tableflow", table]))
+    pools = {op.name: op.pool for op in asset.node_def.iterate_op_defs()}
+    assert pools == {
+        f"plan_{table}": None,
+        f"materialize_{table}": f"tableflow_{table}",
+        f"sync_catalog_{table}": None,
+    }
+
+
+@each_lab_table
+def test_a_table_tells_its_name_and_topic_before_any_run(graph: Any, table: str) -> None:
+    metadata = table_node(graph, table).metadata
+    assert metadata["dagster/table_name"] == f"tableflow.{table}"
+    assert metadata["topic"] == LAB_TABLES[table][0]
+
+
+def test_every_table_has_the_exactly_once_check_and_no_other(graph: Any) -> None:
+    checks = {(key.asset_key.to_user_string(), key.name) for key in graph.asset_check_keys}
+    assert checks == {(f"tableflow/{table}", "exactly_once") for table in LAB_TABLES}
+
+
+@pytest.mark.parametrize("sensor", ["new_offsets", "schema_changes"])
+def test_a_sensor_is_on_from_the_start_and_may_launch_every_table(
+    lab_definitions: dg.Definitions, sensor: str
+) -> None:
+    found = lab_definitions.resolve_sensor_def(sensor)
+    assert found.default_status == dg.DefaultSensorStatus.RUNNING
+    chosen = found.asset_selection.resolve(lab_definitions.resolve_asset_graph())
+    assert chosen == {dg.AssetKey(["tableflow", table]) for table in LAB_TABLES}
+
+
+def test_all_checks_run_every_hour_from_the_start(lab_definitions: dg.Definitions) -> None:
+    schedule = lab_definitions.resolve_schedule_def("verify_every_hour")
+    assert schedule.job_name == "verify"
+    assert schedule.cron_schedule == "0 * * * *"
+    assert schedule.default_status == dg.DefaultScheduleStatus.RUNNING
+
+
+def test_the_verify_job_checks_every_table_and_writes_none(lab_definitions: dg.Definitions) -> None:
+    layer = lab_definitions.resolve_job_def("verify").asset_layer
+    assert {key.asset_key.path[-1] for key in layer.asset_graph.asset_check_keys} == set(LAB_TABLES)
+    assert layer.executable_asset_keys == set()
+
+
+def test_a_resource_holds_the_names_of_secrets_and_never_their_values(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LAKE_KEY", "key-in-the-clear")
+    monkeypatch.setenv("LAKE_SECRET", "secret-in-the-clear")
+    file = tmp_path / "tableflow.yaml"
+    file.write_text(
+        "warehouse: {location: s3://lake/, access_key: {env: LAKE_KEY},"
+        " secret_key: {env: LAKE_SECRET}}\n"
+    )
+    shown = repr(build_definitions(load_settings(file)).resources)
+    assert "LAKE_SECRET" in shown
+    assert "in-the-clear" not in shown
+
+
+# ---- installed from a wheel ----
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The package as a user gets it: built into a wheel, and that put into a folder of its own."""
+    folder = tmp_path_factory.mktemp("wheel")
+    # A copy, for a build leaves its traces in the source folder.
+    source = folder / "source"
+    source.mkdir()
+    for name in ("pyproject.toml", "setup.cfg", "README.md"):
+        if (REPOSITORY / name).exists():
+            shutil.copy(REPOSITORY / name, source)
+    traces = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(REPOSITORY / "tableflow_assets", source / "tableflow_assets", ignore=traces)
+    # With pip's own build environment, as `make install` does: a fresh venv's setuptools has no
+    # bdist_wheel.
+    built = pip("wheel", "--no-deps", "--wheel-dir", str(folder), str(source))
+    if "No matching distribution found for setuptools" in built.stderr:
+        pytest.skip("no package index: setuptools cannot be fetched to build the wheel with")
+    assert built.returncode == 0, built.stderr
+    (wheel,) = folder.glob("tableflow_assets-*.whl")
+    done = pip("install", "--no-deps", "--target", str(folder / "installed"), str(wheel))
+    assert done.returncode == 0, done.stderr
+    return folder / "installed"
+
+
+def pip(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+
+
+def test_definitions_load_from_an_installed_wheel(installed: Path, tmp_path: Path) -> None:
+    found = load_in_a_process(tmp_path, PYTHONPATH=str(installed))
+    assert Path(found["module"]).parent == installed / "tableflow_assets"
+    assert found["sensors"] == ["new_offsets", "schema_changes"]
+
+
+def test_a_wheel_carries_every_file_of_the_package(installed: Path) -> None:
+    def files(package: Path) -> set[Path]:
+        found = (path.relative_to(package) for path in package.rglob("*") if path.is_file())
+        return {path for path in found if path.suffix != ".pyc"}
+
+    carried = files(installed / "tableflow_assets")
+    assert carried == files(REPOSITORY / "tableflow_assets")
+    assert {Path("py.typed"), Path("stack/jars.lock.json")} <= carried
+    schemas = {path.stem for path in carried if path.match("labs/schemas/*.avsc")}
+    assert schemas == set(LAB_TOPICS)
+
+
+def test_a_wheel_brings_the_tableflow_command_and_not_the_tests(installed: Path) -> None:
+    (entry_points,) = installed.glob("tableflow_assets-*.dist-info/entry_points.txt")
+    assert "tableflow = tableflow_assets.cli:main" in entry_points.read_text()
+    assert not (installed / "tableflow_assets_tests").exists()

@@ -1,0 +1,72 @@
+"""Dagster and the stack together: sensors, launches by hand, servers that die."""
+
+from __future__ import annotations
+
+import os
+import signal
+from contextlib import closing
+from datetime import UTC, datetime
+
+import pytest
+
+from tableflow_assets.settings import Settings
+from tableflow_assets.stack.stack import Stack
+from tableflow_assets.status import status
+from tableflow_assets.table.verify import verify
+from tableflow_assets.tableflow import Tableflow
+from tableflow_assets_tests.kafka_topics import PAYMENT, KafkaTopic
+from tableflow_assets_tests.live.dagster_api import DagsterApi, eventually
+
+TABLE = "tableflow/live_orders"
+
+
+def is_current(settings: Settings, topic: KafkaTopic) -> bool:
+    tableflow = Tableflow(settings)
+    found = status(tableflow.log, tableflow.catalog, tableflow.topic(topic.name))
+    return found.state == "current" and found.rows > 0
+
+
+def is_clean(settings: Settings, topic: KafkaTopic) -> bool:
+    with closing(Tableflow(settings)) as tableflow:
+        table = tableflow.topic(topic.name).table
+        return all(r.ok for r in verify(tableflow.log, tableflow.catalog, topic.name, table))
+
+
+def test_a_new_topic_appears_and_lands_by_itself(
+    api: DagsterApi, live_settings: Settings, orders: KafkaTopic
+) -> None:
+    orders.send(PAYMENT, [{"id": n, "amount": None} for n in range(20)])
+    eventually(lambda: {"kafka/live.orders", TABLE} <= api.asset_keys())
+    eventually(lambda: is_current(live_settings, orders))
+    assert is_clean(live_settings, orders)
+    today = datetime.now(UTC).strftime("%Y-%m-%d")
+    newest = eventually(lambda: api.materializations(TABLE))[0]
+    assert newest["partition"] == today
+    counts = {entry["label"]: entry.get("intValue") for entry in newest["metadataEntries"]}
+    assert counts["dagster/row_count"] == counts["dagster/partition_row_count"] == 20
+
+
+def test_a_window_launched_by_hand_runs(
+    api: DagsterApi, live_settings: Settings, orders: KafkaTopic
+) -> None:
+    run = api.launch(TABLE, datetime.now(UTC).strftime("%Y-%m-%d"))
+    done = eventually(
+        lambda: (found := api.run_status(run)) in ("SUCCESS", "FAILURE", "CANCELED") and found
+    )
+    assert done == "SUCCESS"
+    assert is_clean(live_settings, orders)
+
+
+@pytest.mark.parametrize(
+    "victim", ["kafka", "registry", "seaweed", "spark", "code_server", "daemon"]
+)
+def test_a_killed_server_comes_back_and_nothing_is_lost(
+    victim: str, live_stack: Stack, live_settings: Settings, orders: KafkaTopic
+) -> None:
+    record = live_stack.state.processes[victim]
+    orders.send(PAYMENT, [{"id": n, "amount": 1.0} for n in range(10)])
+    os.kill(record.pid, signal.SIGKILL)
+    eventually(lambda: live_stack.is_ready(victim) and live_stack.state.processes[victim] != record)
+    orders.send(PAYMENT, [{"id": n, "amount": 2.0} for n in range(10)])
+    eventually(lambda: is_current(live_settings, orders), seconds=240)
+    assert is_clean(live_settings, orders)

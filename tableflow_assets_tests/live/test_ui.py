@@ -1,0 +1,100 @@
+"""Dagster's UI in headless Chromium, as a person sees it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tableflow_assets.settings import Settings
+from tableflow_assets_tests.kafka_topics import PAYMENT, KafkaTopic
+from tableflow_assets_tests.live.dagster_api import DagsterApi, eventually
+from tableflow_assets_tests.live.test_live import TABLE, is_current
+
+CHROMIUM = shutil.which("chromium")
+DRIVER = shutil.which("chromedriver")
+FLAGS = (
+    "--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-sync"
+    " --disable-background-networking --disable-component-update --window-size=1500,1100"
+)
+
+pytestmark = [
+    pytest.mark.chromium,
+    pytest.mark.skipif(
+        not (CHROMIUM and DRIVER),
+        reason="needs Chromium: apt-get install chromium chromium-driver",
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    from selenium import webdriver
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = CHROMIUM or ""
+    for flag in FLAGS.split():
+        options.add_argument(flag)
+    driver = webdriver.Chrome(options, webdriver.ChromeService(DRIVER))
+    yield driver
+    driver.quit()
+
+
+@pytest.fixture
+def page(browser: Any, api: DagsterApi, tmp_path: Path) -> Callable[[str, str], Any]:
+    """Open a path, wait for a text, keep a picture (in $TABLEFLOW_SCREENSHOTS, if set)."""
+    pictures = Path(os.environ.get("TABLEFLOW_SCREENSHOTS") or tmp_path)
+
+    def open_page(path: str, text: str) -> Any:
+        browser.get(api.url + path)
+        eventually(lambda: text in browser.find_element("tag name", "body").text, seconds=60)
+        name = path.strip("/").replace("/", "-").split("?")[0]
+        assert browser.save_screenshot(str(pictures / f"{name}.png"))
+        return browser
+
+    return open_page
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _some_rows(live_settings: Settings, orders: KafkaTopic, api: DagsterApi) -> None:
+    orders.send(PAYMENT, [{"id": n, "amount": None} for n in range(5)])
+    eventually(lambda: is_current(live_settings, orders))
+    eventually(lambda: api.materializations(TABLE))
+
+
+def test_the_asset_graph_shows_topic_and_table(page: Callable[[str, str], Any]) -> None:
+    browser = page("/locations/tableflow_assets/asset-groups/live", "live_orders")
+    assert "live.orders" in browser.find_element("tag name", "body").text
+
+
+def test_the_tables_page_shows_columns_rows_and_owner(page: Callable[[str, str], Any]) -> None:
+    body = page(f"/assets/{TABLE}", "Row count").find_element("tag name", "body").text
+    for expected in ("The payment's number", "_kafka", "data-platform", "Iceberg"):
+        assert expected in body
+
+
+def test_the_run_shows_its_three_ops(page: Callable[[str, str], Any], api: DagsterApi) -> None:
+    run = api.materializations(TABLE)[0]["runId"]
+    body = page(f"/runs/{run}", "RUN_SUCCESS").find_element("tag name", "body").text
+    assert "new_offsets" in body
+    for op in ("plan", "materialize", "sync_catalog"):
+        assert op in body
+
+
+def test_a_person_launches_one_window(page: Callable[[str, str], Any], api: DagsterApi) -> None:
+    before = {m["runId"] for m in api.materializations(TABLE)}
+    browser = page(f"/assets/{TABLE}", "Materialize…")
+    click(browser, "Materialize…")
+    eventually(lambda: "Launch" in browser.find_element("tag name", "body").text, seconds=30)
+    click(browser, "Launch run")
+    eventually(lambda: {m["runId"] for m in api.materializations(TABLE)} - before)
+
+
+def click(browser: Any, text: str) -> None:
+    found = browser.find_elements("xpath", f"//button[contains(., '{text}')]")
+    assert found, f"no button {text!r}"
+    found[-1].click()

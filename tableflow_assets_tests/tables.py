@@ -1,0 +1,69 @@
+"""A topic's table as a test looks at it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyiceberg.table import Table
+
+from tableflow_assets.pipeline import Pipeline
+from tableflow_assets.table.commit import BRANCH_PREFIX
+from tableflow_assets.table.ledger import PROPERTY, Entry
+from tableflow_assets.table.verify import PartitionResult, verify
+from tableflow_assets.tableflow import Tableflow
+from tableflow_assets_tests.kafka_topics import KafkaTopic
+
+
+def pipeline_of(tableflow: Tableflow, topic: KafkaTopic, **options: Any) -> Pipeline:
+    """The topic's pipeline; ``options`` as under its name in tableflow.yaml."""
+    return tableflow.pipeline(tableflow.topic(topic.name).model_copy(update=options))
+
+
+def table_of(pipeline: Pipeline, suffix: str = "") -> Table:
+    table = pipeline.catalog.find(pipeline.topic.table + suffix)
+    assert table is not None
+    return table
+
+
+def head_of(pipeline: Pipeline) -> int:
+    snapshot = table_of(pipeline).current_snapshot()
+    assert snapshot is not None
+    return snapshot.snapshot_id
+
+
+def rows_of(pipeline: Pipeline, suffix: str = "") -> list[dict[str, Any]]:
+    """All rows, in the order of the log."""
+
+    def place(row: dict[str, Any]) -> tuple[int, int]:
+        where = row.get("_kafka", row)
+        return (where["partition"], where["offset"])
+
+    return sorted(table_of(pipeline, suffix).scan().to_arrow().to_pylist(), key=place)
+
+
+def ids_of(pipeline: Pipeline) -> list[int]:
+    return sorted(row["id"] for row in rows_of(pipeline))
+
+
+def entries_of(pipeline: Pipeline) -> list[Entry]:
+    """What the ledger says, oldest first; the first entry is that of the empty table."""
+    table = table_of(pipeline)
+    snapshot, entries = table.current_snapshot(), []
+    while snapshot is not None:
+        assert snapshot.summary is not None
+        entries.append(Entry.from_property(snapshot.summary.additional_properties[PROPERTY]))
+        parent = snapshot.parent_snapshot_id
+        snapshot = table.snapshot_by_id(parent) if parent is not None else None
+    return entries[::-1]
+
+
+def branches_of(pipeline: Pipeline) -> list[str]:
+    """What writers left behind, or have in hand."""
+    return [name for name in table_of(pipeline).refs() if name.startswith(BRANCH_PREFIX)]
+
+
+def verified(pipeline: Pipeline) -> list[PartitionResult]:
+    """The comparison of log and table, which must be clean."""
+    results = verify(pipeline.log, pipeline.catalog, pipeline.topic.name, pipeline.topic.table)
+    assert all(result.ok for result in results), results
+    return results
