@@ -65,9 +65,13 @@ class Pipeline:
     connect_spark: Callable[[], SparkSession]
 
     def plan(self, until: datetime | None = None) -> Plan:
-        """What is in the log and not yet in the table; makes the table where there is none."""
+        """What is in the log and not yet in the table.
+
+        Makes the table where there is none, and gives it the columns of a new schema version, also
+        when there is nothing to read.
+        """
         topic = self.log.identify(self.topic.name)
-        table = self.ensure_table(topic)
+        table = self.evolve(self.ensure_table(topic), self._subject())
         return plan(self.log, topic, read_ledger(table), until)
 
     def materialize(
@@ -191,14 +195,15 @@ def _refuse_a_stale_plan(step: Plan, ledger: Ledger) -> None:
 
 
 def _next_entry(step: Plan, ledger: Ledger, subject: Subject, run_id: str) -> Entry:
-    start = {offsets.partition: offsets.start for offsets in step.ranges}
+    # A partition that this plan does not know yet stays where it is.
+    start = ledger.committed | {offsets.partition: offsets.start for offsets in step.ranges}
     return Entry(
         topic=step.topic.name,
         cluster_id=step.topic.cluster_id,
         topic_id=step.topic.topic_id,
         origin=start | ledger.origin,
         start=start,
-        end={offsets.partition: offsets.end for offsets in step.ranges},
+        end=start | {offsets.partition: offsets.end for offsets in step.ranges},
         schema_ids=tuple(schema.schema_id for schema in subject.versions),
         run_id=run_id,
     )

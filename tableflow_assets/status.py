@@ -8,9 +8,10 @@ from datetime import UTC, datetime
 from pyiceberg.table import Table
 
 from tableflow_assets.catalog.rest import RestCatalog
-from tableflow_assets.errors import TableflowError
+from tableflow_assets.errors import ServerUnreachable, TableflowError
 from tableflow_assets.settings import Topic
 from tableflow_assets.source.log import Log
+from tableflow_assets.source.plan import plan
 from tableflow_assets.table.ledger import read_ledger
 
 
@@ -49,25 +50,26 @@ class TopicStatus:
 
 
 def status(log: Log, catalog: RestCatalog, topic: Topic) -> TopicStatus:
-    """Never raises what one topic has wrong: the others want to be shown too."""
+    """Does not raise what one topic has wrong: the others want to be shown too."""
     try:
         return _status(log, catalog, topic)
+    except ServerUnreachable:
+        raise  # nothing can be said of any topic
     except TableflowError as error:
         return TopicStatus(topic.name, "error", str(error))
 
 
 def _status(log: Log, catalog: RestCatalog, topic: Topic) -> TopicStatus:
     identity = log.identify(topic.name)
-    end = log.end(identity)
     table = catalog.find(topic.table)
     if table is None:
+        end = log.end(identity)
         partitions = tuple(PartitionStatus(p, 0, end[p]) for p in identity.partitions)
         return TopicStatus(topic.name, "no_table", partitions=partitions)
     ledger = read_ledger(table)
-    partitions = tuple(
-        PartitionStatus(p, ledger.committed.get(p, 0), end[p]) for p in identity.partitions
-    )
-    is_current = all(partition.lag <= 0 for partition in partitions)
+    planned = plan(log, identity, ledger)  # what a run would do, or why it would refuse
+    partitions = tuple(PartitionStatus(r.partition, r.start, r.end) for r in planned.ranges)
+    is_current = planned.size == 0
     last_commit = datetime.fromtimestamp(ledger.committed_at_ms / 1000, UTC)
     age = (datetime.now(UTC) - last_commit).total_seconds()
     return TopicStatus(

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import fastavro
-from confluent_kafka import Producer, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 
@@ -52,21 +52,18 @@ class KafkaTopic:
 
     def send_bytes(self, values: Iterable[bytes | None], **message: Any) -> None:
         for value in values:
-            self._producer.produce(self.name, value=value, **message)
+            self._producer.produce(self.name, value=value, on_delivery=_refused, **message)
         assert self._producer.flush(30) == 0
 
-    def send_in_transaction(self, values: Iterable[bytes], *, commit: bool, **message: Any) -> None:
-        """All of them or none. Either way they stand in the log, with a marker after them."""
+    def send_in_transaction(self, values: Iterable[bytes], **message: Any) -> Producer:
+        """They stand in the log, but count only after the producer's ``commit_transaction``."""
         producer = Producer(self._kafka | {"transactional.id": f"{self.name}-writer"})
         producer.init_transactions(30)
         producer.begin_transaction()
         for value in values:
-            producer.produce(self.name, value=value, **message)
+            producer.produce(self.name, value=value, on_delivery=_refused, **message)
         assert producer.flush(30) == 0
-        if commit:
-            producer.commit_transaction(30)
-        else:
-            producer.abort_transaction(30)
+        return producer
 
     def create(self, partitions: int) -> None:
         topic = NewTopic(self.name, partitions, 1, config={"retention.ms": "-1"})
@@ -88,6 +85,11 @@ class KafkaTopic:
 
     def _new_producer(self) -> Producer:
         return Producer(self._kafka | {"enable.idempotence": True})
+
+
+def _refused(error: KafkaError | None, _message: Message) -> None:
+    if error is not None:
+        raise KafkaException(error)
 
 
 def payments(count: int, first: int = 0) -> list[dict[str, Any]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from datetime import UTC, datetime
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -66,7 +67,7 @@ def test_records_land_once_and_a_second_run_adds_nothing(
 def test_a_row_has_its_values_and_its_place_in_the_log(
     tableflow: Tableflow, kafka_topic: KafkaTopic
 ) -> None:
-    moment = datetime(2026, 3, 4, 5, 6, 7, 89000, UTC)
+    moment = datetime(2024, 3, 4, 5, 6, 7, 89000, UTC)
     kafka_topic.send(
         PAYMENT,
         [{"id": 1, "amount": 0.5}, {"id": 2, "amount": None}],
@@ -115,6 +116,9 @@ def test_a_run_whose_plan_was_overtaken_brings_only_what_is_left(
     verified(pipeline)
 
 
+# BUG in table/commit.py, append_to_branch: SeaweedFS refuses the append of the slower of two writers
+# as malformed (its sequence number is taken), Spark does not try again, and its error comes through.
+# No row is lost or doubled, but the run fails where it would only have to plan again.
 def test_runs_at_the_same_time_bring_every_record_once(
     tableflow: Tableflow, kafka_topic: KafkaTopic
 ) -> None:
@@ -202,7 +206,7 @@ def test_an_interruption_between_steps_leaves_a_beginning_that_the_next_run_comp
 def test_a_window_brings_only_records_from_before_its_end(
     tableflow: Tableflow, kafka_topic: KafkaTopic
 ) -> None:
-    midnight = datetime(2026, 1, 2, tzinfo=UTC)
+    midnight = datetime(2024, 1, 2, tzinfo=UTC)
     end = int(midnight.timestamp() * 1000)
     for partition, timestamp, number in [(0, end - 1, 0), (0, end, 1), (1, end - 9, 2)]:
         kafka_topic.send(PAYMENT, payments(1, number), partition=partition, timestamp=timestamp)
@@ -252,19 +256,37 @@ def test_a_table_made_late_begins_at_the_oldest_record_that_the_log_has(
 def test_records_of_an_aborted_transaction_never_land(
     tableflow: Tableflow, kafka_topic: KafkaTopic
 ) -> None:
-    schema_id = kafka_topic.register(PAYMENT)
-    aborted, committed = (
-        [framed(schema_id, PAYMENT, value) for value in payments(3, first)] for first in (0, 10)
-    )
-    kafka_topic.send_in_transaction(aborted, commit=False, partition=0)
+    aborted, committed = (encoded(kafka_topic, payments(3, first)) for first in (0, 10))
+    kafka_topic.send_in_transaction(aborted, partition=0).abort_transaction(30)
     pipeline = pipeline_of(tableflow, kafka_topic)
     assert pipeline.catch_up().rows == 0  # nothing but aborted ones, and still a step forward
     assert entries_of(pipeline)[-1].end == {0: 4, 1: 0}
-    kafka_topic.send_in_transaction(committed, commit=True, partition=0)
+    kafka_topic.send_in_transaction(committed, partition=0).commit_transaction(30)
     assert pipeline.catch_up().rows == 3
     assert pipeline.catch_up() == NOTHING
     assert ids_of(pipeline) == [10, 11, 12]
     assert [result.expected for result in verified(pipeline)] == [3, 0]
+
+
+def test_records_of_an_open_transaction_wait_until_it_ends(
+    tableflow: Tableflow, kafka_topic: KafkaTopic
+) -> None:
+    kafka_topic.send(PAYMENT, payments(2), partition=0)
+    values = encoded(kafka_topic, payments(1, first=2))
+    writer = kafka_topic.send_in_transaction(values, partition=0)
+    kafka_topic.send(PAYMENT, payments(1, first=3), partition=0)
+    pipeline = pipeline_of(tableflow, kafka_topic)
+    assert pipeline.catch_up().rows == 2
+    verified(pipeline)
+    writer.commit_transaction(30)
+    assert pipeline.catch_up().rows == 2
+    assert ids_of(pipeline) == [0, 1, 2, 3]
+    verified(pipeline)
+
+
+def encoded(topic: KafkaTopic, values: list[dict[str, Any]]) -> list[bytes]:
+    schema_id = topic.register(PAYMENT)
+    return [framed(schema_id, PAYMENT, value) for value in values]
 
 
 def test_records_that_expired_before_they_were_read_are_reported_as_lost(
@@ -330,6 +352,8 @@ def test_a_topic_without_a_schema_is_named_and_gets_no_table(
 # --- what others, or faults, can do to the table ----------------------------------------------
 
 
+# BUG in table/commit.py, drop_branch: it asserts the head that the branch had before Spark appended
+# to it, so the catalog refuses and the branch stays for six hours.
 def test_a_step_that_fails_leaves_the_table_as_it_was_and_no_branch(
     tableflow: Tableflow, kafka_topic: KafkaTopic
 ) -> None:

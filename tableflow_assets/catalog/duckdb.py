@@ -45,11 +45,13 @@ def attach_statements(catalog: CatalogConnection, storage: S3Connection) -> list
         "OAUTH2_SERVER_URI": catalog.oauth2_server_uri,
         "OAUTH2_SCOPE": catalog.scope,
     }
+    is_closed = catalog.client_id is not None
+    access = "SECRET iceberg_secret" if is_closed else "AUTHORIZATION_TYPE 'none'"
     return [
         f"CREATE SECRET s3_secret (TYPE s3, {_options(s3_secret)}, USE_SSL {tls})",
-        f"CREATE SECRET iceberg_secret (TYPE iceberg, {_options(iceberg_secret)})",
+        *([f"CREATE SECRET iceberg_secret (TYPE iceberg, {_options(iceberg_secret)})"] * is_closed),
         f"ATTACH {_quoted(storage.warehouse)} AS {CATALOG_ALIAS}"
-        f" (TYPE iceberg, SECRET iceberg_secret, ENDPOINT {_quoted(catalog.uri)})",
+        f" (TYPE iceberg, {access}, ENDPOINT {_quoted(catalog.uri)})",
     ]
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import click
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 WIDTH_OF_A_FILE = 160  # where there is no terminal, nothing needs to be folded to 80 columns
@@ -25,5 +26,5 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[obje
         is_number = bool(rows) and isinstance(rows[0][index], int | float)
         table.add_column(column, justify="right" if is_number else "left", overflow="fold")
     for row in rows:
-        table.add_row(*("" if value is None else str(value) for value in row))
+        table.add_row(*("" if value is None else escape(str(value)) for value in row))
     console.print(table)

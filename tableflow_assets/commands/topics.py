@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 import click
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from tableflow_assets.commands.show import console, json_option, print_json, print_table
+from tableflow_assets.errors import ServerUnreachable, StackError, TableflowError
 from tableflow_assets.settings import load_settings
+
+if TYPE_CHECKING:
+    from tableflow_assets.pipeline import Committed, Pipeline
 
 topics_argument = click.argument("topics", nargs=-1)
 
@@ -44,7 +50,7 @@ def status(topics: tuple[str, ...], as_json: bool) -> None:
     print_table("Topics", columns, rows)
     for one in found:
         if one.reason:
-            console.print(f"[red]{one.topic}[/]: {one.reason}", highlight=False)
+            console.print(f"[red]{one.topic}[/]: {escape(one.reason)}", highlight=False)
 
 
 @click.command()
@@ -86,23 +92,36 @@ def materialize(topics: tuple[str, ...], as_json: bool) -> None:
     from tableflow_assets.tableflow import Tableflow
 
     tableflow = Tableflow(load_settings())
-    rows = []
+    rows, failures = [], {}
     with _progress() as progress:
-        for topic in tableflow.topics(topics):
-            pipeline = tableflow.pipeline(topic)
-            planned = pipeline.plan()
-            task = progress.add_task(topic.name, total=planned.size)
-            done = pipeline.materialize(
-                planned,
-                run_id="cli",
-                on_commit=lambda step, _, task=task: progress.advance(task, step.size),  # type: ignore[misc]
-            )
+        chosen = tableflow.topics(topics)
+        for topic in chosen:
+            try:
+                done = _materialize(tableflow.pipeline(topic), progress)
+            except (ServerUnreachable, StackError):
+                raise
+            except TableflowError as error:
+                if len(chosen) == 1:
+                    raise
+                failures[topic.name] = error  # this topic's own; the others go on
+                continue
             rows.append([topic.name, done.rows, done.dead_letters, len(done.snapshots)])
     columns = ["topic", "rows", "dead_letters", "commits"]
     if as_json:
         print_json([dict(zip(columns, row, strict=True)) for row in rows])
     else:
         print_table("Materialized", columns, rows)
+    for name, failure in failures.items():
+        click.secho(f"{name}: {failure}", fg="red", err=True)
+    sys.exit(1 if failures else 0)
+
+
+def _materialize(pipeline: Pipeline, progress: Progress) -> Committed:
+    planned = pipeline.plan()
+    task = progress.add_task(pipeline.topic.name, total=planned.size)
+    return pipeline.materialize(
+        planned, run_id="cli", on_commit=lambda step, _: progress.advance(task, step.size)
+    )
 
 
 @click.command()
@@ -113,7 +132,6 @@ def query(sql: str, as_json: bool) -> None:
     import duckdb
 
     from tableflow_assets.catalog.duckdb import connect_duckdb
-    from tableflow_assets.errors import TableflowError
     from tableflow_assets.tableflow import Tableflow
 
     catalog = Tableflow(load_settings()).catalog

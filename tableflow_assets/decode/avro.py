@@ -69,7 +69,3 @@ def _with_decoded_marker(schema_text: str) -> str:
     schema = json.loads(schema_text)
     marker = {"name": DECODED, "type": "boolean", "default": True}
     return json.dumps(schema | {"fields": [*schema["fields"], marker]})
-
-
-def field_names(schema_text: str) -> frozenset[str]:
-    return frozenset(field["name"] for field in json.loads(schema_text)["fields"])

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pyiceberg.schema import Schema
-from pyiceberg.types import NestedField
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 
 from tableflow_assets.decode import avro
-from tableflow_assets.decode.spark_types import spark_type
-from tableflow_assets.decode.types import KAFKA_COLUMN
+from tableflow_assets.decode.conform import conformed
+from tableflow_assets.decode.types import KAFKA_COLUMN, table_schema
 from tableflow_assets.source.registry import Subject
 
 
@@ -24,7 +23,7 @@ class Decoded:
     seen: Observation
 
 
-def decode(records: DataFrame, subject: Subject, table_schema: Schema) -> Decoded:
+def decode(records: DataFrame, subject: Subject, wanted: Schema) -> Decoded:
     judged = (
         records.withColumn("schema_id", avro.schema_id(subject))
         .withColumn("decoded", avro.decoded_value(subject))
@@ -39,22 +38,23 @@ def decode(records: DataFrame, subject: Subject, table_schema: Schema) -> Decode
     )
     good = counted.filter(F.col("problem").isNull())
     return Decoded(
-        rows=good.select(*_columns(subject, table_schema)),
+        rows=good.select(*_columns(subject, wanted)),
         dead=judged.filter(F.col("problem").isNotNull()),
         seen=seen,
     )
 
 
-def _columns(subject: Subject, table_schema: Schema) -> list[Column]:
-    """The table's columns, in its order. One that the newest schema has dropped is NULL from now on."""
-    known = avro.field_names(subject.latest.text)
-    return [_column(field, known) for field in table_schema.fields]
-
-
-def _column(field: NestedField, known: frozenset[str]) -> Column:
-    if field.name == KAFKA_COLUMN:
-        place = ("partition", "offset", "timestamp", "key", "headers", "schema_id")
-        return F.struct(*(F.col(name) for name in place)).alias(KAFKA_COLUMN)
-    if field.name in known:
-        return F.col("decoded").getField(field.name).alias(field.name)
-    return F.lit(None).cast(spark_type(field.field_type)).alias(field.name)
+def _columns(subject: Subject, wanted: Schema) -> list[Column]:
+    """The table's columns, in its order."""
+    decoded = table_schema(subject.latest.text, subject.name)
+    have = {field.name: field.field_type for field in decoded.fields}
+    place = ("partition", "offset", "timestamp", "key", "headers", "schema_id")
+    columns = []
+    for field in wanted.fields:
+        if field.name == KAFKA_COLUMN:
+            column = F.struct(*(F.col(name) for name in place))
+        else:
+            value = F.col("decoded").getField(field.name)
+            column = conformed(value, have.get(field.name), field.field_type)
+        columns.append(column.alias(field.name))
+    return columns

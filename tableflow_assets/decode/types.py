@@ -44,6 +44,7 @@ from pyiceberg.types import (
 from tableflow_assets.errors import UnsupportedSchema
 
 KAFKA_COLUMN = "_kafka"
+LARGEST_PRECISION = 38
 
 _PRIMITIVES: dict[str, IcebergType] = {
     "boolean": BooleanType(),
@@ -109,6 +110,7 @@ class _Mapping:
         self.ids = count(1)  # placeholders: the catalog assigns the real field ids
         self._named: dict[str, Any] = {}
         self._inside: list[str] = []
+        self._namespace = ""  # of the type around the one being looked at
 
     def field(self, name: str, kind: IcebergType, doc: str | None) -> NestedField:
         return NestedField(next(self.ids), name, kind, required=False, doc=doc)
@@ -118,10 +120,12 @@ class _Mapping:
         if name in self._inside:
             raise self._unsupported(path, f"the type {name} contains itself")
         self._inside.append(name)
+        outer, self._namespace = self._namespace, name.rpartition(".")[0]
         fields = [
             self.field(f["name"], self.type_of(f["type"], (*path, f["name"])), f.get("doc"))
             for f in record["fields"]
         ]
+        self._namespace = outer
         self._inside.pop()
         return fields
 
@@ -148,15 +152,21 @@ class _Mapping:
         if kind in ("enum", "fixed"):
             self._remember(avro)
         if kind in ("bytes", "fixed") and avro.get("logicalType") == "decimal":
-            return DecimalType(avro["precision"], avro.get("scale", 0))
+            return self._decimal(avro, path)
         return _LOGICAL.get((kind, avro.get("logicalType", ""))) or self._by_name(kind, path)
 
     def _by_name(self, name: str, path: tuple[str, ...]) -> IcebergType:
         if name in _PRIMITIVES:
             return _PRIMITIVES[name]
-        if name in self._named:
-            return self.type_of(self._named[name], path)
+        named = self._named.get(self._full_name(name)) or self._named.get(name)
+        if named is not None:
+            return self.type_of(named, path)
         raise self._unsupported(path, f"the type {name!r} has no place in a table")
+
+    def _decimal(self, avro: dict[str, Any], path: tuple[str, ...]) -> IcebergType:
+        if avro["precision"] > LARGEST_PRECISION:
+            raise self._unsupported(path, f"a decimal has at most {LARGEST_PRECISION} digits")
+        return DecimalType(avro["precision"], avro.get("scale", 0))
 
     def _only_branch(self, union: list[Any], path: tuple[str, ...]) -> Any:
         branches = [branch for branch in union if branch != "null"]
@@ -165,10 +175,17 @@ class _Mapping:
         return branches[0]
 
     def _remember(self, named: dict[str, Any]) -> str:
-        short = str(named["name"])
-        full = f"{named['namespace']}.{short}" if named.get("namespace") else short
-        self._named[short] = self._named[full] = named
+        full = self._full_name(str(named["name"]), named.get("namespace"))
+        # Looked up again by its full name: its own namespace must not depend on where it is used.
+        self._named[full] = named | {"name": full}
         return full
+
+    def _full_name(self, name: str, namespace: str | None = None) -> str:
+        """Avro's rule: a name with dots is complete; others take the nearest namespace."""
+        if "." in name:
+            return name
+        around = self._namespace if namespace is None else namespace
+        return f"{around}.{name}" if around else name
 
     def _unsupported(self, path: tuple[str, ...], why: str) -> UnsupportedSchema:
         return UnsupportedSchema(

@@ -49,4 +49,5 @@ def exactly_once_check(topic: Topic, settings: Settings) -> dg.AssetChecksDefini
 
 
 def _shown(result: dict[str, object]) -> dict[str, str | int | float | bool]:
-    return {k: v for k, v in result.items() if isinstance(v, str | int | float | bool)}
+    """Every row with the same fields, as Dagster's tables demand."""
+    return {k: v if isinstance(v, str | int | float | bool) else "" for k, v in result.items()}

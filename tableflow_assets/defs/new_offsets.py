@@ -3,17 +3,18 @@
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from json import JSONDecodeError, dumps, loads
+from json import dumps
 
 import dagster as dg
+from pydantic import TypeAdapter, ValidationError
 
 from tableflow_assets.catalog.rest import RestCatalog
 from tableflow_assets.defs.metadata import offsets_metadata
 from tableflow_assets.defs.names import table_key, topic_key
-from tableflow_assets.defs.partitions import current_window
+from tableflow_assets.defs.partitions import current_window, windows_of
 from tableflow_assets.defs.reload import reload_definitions
 from tableflow_assets.defs.resources import IcebergCatalogResource, KafkaResource
-from tableflow_assets.errors import TableflowError, TopicNotFound
+from tableflow_assets.errors import ServerUnreachable, TableflowError, TopicNotFound
 from tableflow_assets.settings import Settings, Topic
 from tableflow_assets.source.discovery import discover
 from tableflow_assets.source.log import Log, Offsets
@@ -43,8 +44,10 @@ class Seen:
     fruitless: int = 0
 
     def may_request(self, now: float) -> bool:
-        wait = min(FIRST_WAIT_SECONDS * 2**self.fruitless, LONGEST_WAIT_SECONDS)
-        return now >= self.requested_at + wait or not self.requested_at
+        if not self.requested_at:
+            return True
+        wait = FIRST_WAIT_SECONDS * 2.0 ** (self.fruitless - 1)
+        return now >= self.requested_at + min(wait, LONGEST_WAIT_SECONDS)
 
 
 def new_offsets_sensor(
@@ -64,9 +67,9 @@ def new_offsets_sensor(
         kafka: KafkaResource,
         catalog: IcebergCatalogResource,
     ) -> dg.SensorResult | dg.SkipReason:
-        look = _Look(kafka.log(), catalog.client(), topics, _read_cursor(context.cursor))
         deadline = time.monotonic() + look_seconds
         try:
+            look = _Look(kafka.log(), catalog.client(), topics, _read_cursor(context.cursor))
             if discover(settings, look.log):
                 reload_definitions(settings)
             while True:
@@ -86,7 +89,8 @@ class _Look:
     catalog: RestCatalog
     topics: Sequence[Topic]
     seen: dict[str, Seen]
-    observed: dict[str, Offsets] = field(default_factory=dict)
+    moved: dict[str, Offsets] = field(default_factory=dict)  # since the last tick
+    trouble: dict[str, str] = field(default_factory=dict)
 
     def once(self, busy: bool, namespace: str) -> dg.SensorResult:
         ends = self._ends()
@@ -96,7 +100,13 @@ class _Look:
             if topic.name not in ends:
                 continue
             before = self.seen.get(topic.name, Seen())
-            seen = self._look_at(topic, ends[topic.name], before)
+            try:
+                seen = self._look_at(topic, ends[topic.name], before)
+            except ServerUnreachable:
+                raise
+            except TableflowError as error:  # this table's own; the others go on
+                self.trouble[topic.name] = error.problem
+                continue
             if not seen.is_current and not busy and seen.may_request(now):
                 behind.append(topic)
                 seen = replace(seen, requested_at=now, fruitless=seen.fruitless + 1)
@@ -105,7 +115,7 @@ class _Look:
             run_requests=_requests(behind, namespace),
             skip_reason=None if behind else self._why_nothing(ends, busy),
             cursor=dumps({name: asdict(seen) for name, seen in self.seen.items()}),
-            asset_events=self._observations(ends),
+            asset_events=self._observations(),
         )
 
     def _ends(self) -> dict[str, Offsets]:
@@ -120,7 +130,9 @@ class _Look:
     def _look_at(self, topic: Topic, end: Offsets, before: Seen) -> Seen:
         """The table is asked only where the log has moved since the table was seen to be current."""
         written = {str(partition): offset for partition, offset in end.items()}
-        if before.is_current and before.end == written:
+        if before.end != written:
+            self.moved[topic.name] = end
+        elif before.is_current:
             return before
         committed = self._committed(topic)
         now = Seen(
@@ -138,13 +150,11 @@ class _Look:
             return {}  # an empty topic gets its table with its first record
         return read_ledger(table).committed
 
-    def _observations(self, ends: dict[str, Offsets]) -> list[dg.AssetObservation]:
-        changed = {n: end for n, end in ends.items() if self.observed.get(n) != end}
-        self.observed.update(changed)
+    def _observations(self) -> list[dg.AssetObservation]:
         return [
             dg.AssetObservation(asset_key=topic_key(topic), metadata=offsets_metadata(end))
             for topic in self.topics
-            if (end := changed.get(topic.name)) is not None
+            if (end := self.moved.get(topic.name)) is not None
         ]
 
     def _why_nothing(self, ends: Mapping[str, Offsets], busy: bool) -> str:
@@ -155,24 +165,25 @@ class _Look:
             parts.append("a run is under way")
         elif behind:
             parts.append(f"waiting before trying again: {', '.join(behind)}")
+        parts += [f"{name}: {problem}" for name, problem in sorted(self.trouble.items())]
         if absent:
             parts.append(f"not on the cluster: {', '.join(absent)}")
         return "; ".join(parts)
 
 
 def _requests(behind: list[Topic], namespace: str) -> list[dg.RunRequest]:
-    """One run for all topics that share a kind of window: one process start, many tables."""
-    requests = []
-    for window in sorted({topic.window for topic in behind}):
-        topics = [topic for topic in behind if topic.window == window]
-        requests.append(
-            dg.RunRequest(
-                asset_selection=[table_key(topic, namespace) for topic in topics],
-                partition_key=current_window(topics[0]),
-                tags={RUN_TAG: SENSOR_NAME, "dagster/max_runtime": str(LONGEST_RUN_SECONDS)},
-            )
+    """One run for all topics with the same windows: one process start, many tables."""
+    groups: dict[dg.PartitionsDefinition[str], list[Topic]] = {}
+    for topic in behind:
+        groups.setdefault(windows_of(topic), []).append(topic)
+    return [
+        dg.RunRequest(
+            asset_selection=[table_key(topic, namespace) for topic in topics],
+            partition_key=current_window(topics[0]),
+            tags={RUN_TAG: SENSOR_NAME, "dagster/max_runtime": str(LONGEST_RUN_SECONDS)},
         )
-    return requests
+        for topics in groups.values()
+    ]
 
 
 def _is_busy(instance: dg.DagsterInstance) -> bool:
@@ -195,6 +206,6 @@ UNFINISHED = (
 
 def _read_cursor(text: str | None) -> dict[str, Seen]:
     try:
-        return {name: Seen(**seen) for name, seen in loads(text or "{}").items()}
-    except (JSONDecodeError, TypeError, AttributeError):
+        return TypeAdapter(dict[str, Seen]).validate_json(text or "{}")
+    except ValidationError:
         return {}  # of another version: ask the tables again

@@ -146,8 +146,10 @@ def _ops(topic: Topic, settings: Settings) -> tuple[dg.OpDefinition, ...]:
 
 def _until(context: dg.OpExecutionContext) -> datetime | None:
     """The end of the launched window; None (the end of the log) where that lies in the future."""
-    end = context.partition_time_window.end if context.has_partition_key_range else None
-    return end if end is not None and end <= datetime.now(UTC) else None
+    if not (context.has_partition_key or context.has_partition_key_range):
+        return None
+    end = context.partition_time_window.end
+    return end if end <= datetime.now(UTC) else None
 
 
 def _report(

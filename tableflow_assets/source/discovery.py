@@ -27,7 +27,7 @@ def remembered(settings: Settings) -> dict[str, date]:
     try:
         known = json.loads(_file(settings).read_text())
         return {name: date.fromisoformat(first) for name, first in known.items()}
-    except (FileNotFoundError, ValueError, AttributeError):
+    except (FileNotFoundError, ValueError, TypeError, AttributeError):
         return {}  # a hint only: the next discovery writes it again
 
 

@@ -7,30 +7,37 @@ server, is known as its own even after the server itself has died.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+import time
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 
 import psutil
 
+KILL_SECONDS = 5  # even a killed process takes a moment to go
 
-def end_sessions(leaders: Collection[int], patience_seconds: float) -> None:
-    """Ask the members of these sessions to stop; after a while, stop them."""
-    members = _members(leaders)
+
+def end_sessions(patience: Mapping[int, float]) -> None:
+    """Ask the members of these sessions to stop; kill those that outlast their session's patience."""
+    members = _members(patience.keys())
     for process in members:
         with suppress(psutil.NoSuchProcess):
             process.terminate()
-    _, stubborn = psutil.wait_procs(members, timeout=patience_seconds)
-    for process in stubborn:
+    asked = time.monotonic()
+    for process, leader in sorted(members.items(), key=lambda member: patience[member[1]]):
+        remaining = patience[leader] - (time.monotonic() - asked)
         with suppress(psutil.NoSuchProcess):
-            process.kill()
-    psutil.wait_procs(stubborn, timeout=patience_seconds)
+            try:
+                process.wait(max(remaining, 0))
+            except psutil.TimeoutExpired:
+                process.kill()
+    psutil.wait_procs(members, timeout=KILL_SECONDS)
 
 
-def _members(leaders: Collection[int]) -> list[psutil.Process]:
-    members = []
+def _members(leaders: Collection[int]) -> dict[psutil.Process, int]:
+    members = {}
     for process in psutil.process_iter():
         with suppress(ProcessLookupError, psutil.NoSuchProcess):
-            is_ours = os.getsid(process.pid) in leaders
-            if is_ours and process.status() != psutil.STATUS_ZOMBIE:
-                members.append(process)
+            leader = os.getsid(process.pid)
+            if leader in leaders and process.status() != psutil.STATUS_ZOMBIE:
+                members[process] = leader
     return members

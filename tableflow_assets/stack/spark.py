@@ -19,6 +19,12 @@ OPENED_PACKAGES = (
     *("java.util", "java.util.concurrent", "java.util.concurrent.atomic", "jdk.internal.ref"),
     *("sun.nio.ch", "sun.nio.cs", "sun.security.action", "sun.util.calendar"),
 )
+# Avro makes room for as much as a value claims to need: a corrupt length must not end the server.
+AVRO_LIMITS = {
+    "string.maxLength": 100 * 2**20,
+    "bytes.maxLength": 100 * 2**20,
+    "collectionItems.maxLength": 10_000_000,
+}
 
 
 class SparkServer(Server):
@@ -47,6 +53,7 @@ class SparkServer(Server):
             *opens,
             "-Djdk.reflect.useDirectMethodHandle=false",
             "-Dio.netty.tryReflectionSetAccessible=true",
+            *(f"-Dorg.apache.avro.limits.{key}={value}" for key, value in AVRO_LIMITS.items()),
             f"-Dlog4j2.configurationFile={self.folder / 'log4j2.properties'}",
             *("-cp", ":".join([str(shipped), *(str(jar) for jar in jars_of("spark"))])),
             "org.apache.spark.deploy.SparkSubmit",

@@ -21,7 +21,7 @@ from tableflow_assets.stack.server import Server
 from tableflow_assets.stack.state import ProcessRecord, StackState, lock_folder
 
 POLL_SECONDS = 0.5
-STOP_SECONDS = 15
+STOP_SECONDS = 5
 RESTART_LIMIT = 5  # this many deaths within RESTART_WINDOW: the server cannot live, say so
 RESTART_WINDOW = 120
 
@@ -94,8 +94,7 @@ class Supervisor:
         for thread in self._threads:
             thread.join()
         for level in reversed(self._levels_of_need()):
-            sessions = [session for running in level for session in running.sessions]
-            end_sessions(sessions, max(running.server.stop_seconds for running in level))
+            end_sessions({s: r.server.stop_seconds for r in level for s in r.sessions})
         if self._lock is not None:
             self.state.processes, self.state.supervisor, self.state.ready = {}, None, False
             self._save()
@@ -226,10 +225,16 @@ class Supervisor:
 
     def _end_leftovers(self) -> None:
         """A supervisor that was killed outright leaves its servers behind."""
-        alive = {name: r for name, r in self.state.processes.items() if r.find() is not None}
+        # A pid that is in use by another process was given anew: that one is none of ours.
+        left = {
+            name: record.pid
+            for name, record in self.state.processes.items()
+            if record.find() is not None or not psutil.pid_exists(record.pid)
+        }
+        alive = [name for name, pid in left.items() if psutil.pid_exists(pid)]
         if alive:
             self._report(f"{_now()} ending what an interrupted run left: {', '.join(alive)}")
-        end_sessions([r.pid for r in self.state.processes.values()], STOP_SECONDS)
+        end_sessions(dict.fromkeys(left.values(), STOP_SECONDS))
 
 
 def _cause(exit_code: int) -> str:

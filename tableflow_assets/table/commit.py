@@ -64,7 +64,7 @@ def publish(catalog: RestCatalog, table: Table, branch: str, base: int) -> int:
         RemoveSnapshotRefUpdate.model_validate({"ref-name": branch}),
     )
     try:
-        catalog.iceberg.commit_table(table, requirements, updates)
+        catalog.ask(lambda: catalog.iceberg.commit_table(table, requirements, updates))
     except Exception as error:
         # Refused, or succeeded with the answer lost on the way: the table itself knows which.
         if _is_current(catalog, table, head):
@@ -79,6 +79,7 @@ def publish(catalog: RestCatalog, table: Table, branch: str, base: int) -> int:
 
 
 def drop_branch(catalog: RestCatalog, table: Table, branch: str) -> None:
+    catalog.ask(table.refresh)  # Spark has moved the branch since we made it
     catalog.ask(table.manage_snapshots().remove_branch(branch).commit)
 
 

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-from pyiceberg.exceptions import ValidationError
+from pyiceberg.exceptions import CommitFailedException, ValidationError
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 
 from tableflow_assets.catalog.rest import RestCatalog
-from tableflow_assets.errors import IncompatibleSchema
+from tableflow_assets.errors import CommitConflict, IncompatibleSchema
 
 
 def evolve(catalog: RestCatalog, table: Table, wanted: Schema) -> Table:
     """Add new columns (NULL in old rows) and widen types; a column no longer wanted stays."""
     before = table.schema()
-    try:
+
+    def commit() -> None:
         with table.transaction() as transaction, transaction.update_schema() as update:
             update.union_by_name(wanted)
+
+    try:
+        catalog.ask(commit)
+    except CommitFailedException as error:
+        raise CommitConflict(
+            f"Another writer changed the columns of {'.'.join(table.name())} at the same time.",
+            "Run again: it sees the new columns.",
+        ) from error
     except (ValidationError, ValueError) as error:
         raise IncompatibleSchema(
             f"The newest schema does not fit the table {'.'.join(table.name())}: {error}",

@@ -23,9 +23,10 @@ def rows_added(table: Table, window: Window, snapshots: Iterable[int]) -> dict[d
         for manifest in snapshot.manifests(table.io) if snapshot else ():
             if manifest.added_snapshot_id == snapshot_id:
                 for entry in manifest.fetch_manifest_entry(table.io):
-                    rows[_start(window, entry.data_file.partition[0])] += (
-                        entry.data_file.record_count
-                    )
+                    # A manifest may have been merged with older ones: count only what is new.
+                    if entry.snapshot_id == snapshot_id:
+                        file = entry.data_file
+                        rows[_start(window, file.partition[0])] += file.record_count
     return dict(rows)
 
 

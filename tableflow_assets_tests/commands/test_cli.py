@@ -359,6 +359,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 KAFKA = 'kafka: {bootstrap_servers: "127.0.0.1:PORT"}'
 REGISTRY = 'registry: {url: "http://127.0.0.1:PORT"}'
 SPARK = 'spark: {remote: "sc://127.0.0.1:PORT"}'
+# Without a client the catalog is asked without authentication, by DuckDB too.
 OPEN_CATALOG = 'catalog: {uri: "http://127.0.0.1:PORT"}'
 CATALOG = (
     'catalog: {uri: "http://127.0.0.1:PORT", oauth2_server_uri: "http://127.0.0.1:PORT/tokens",'
@@ -404,6 +405,7 @@ def test_a_server_that_is_away_is_an_error_with_its_address_and_a_next_step(
 
     answer = command("--config", file, *called)
 
+    # Also for `status`: a server that is away is not what one topic has wrong.
     assert answer.code == 1
     said = answer.out + answer.err
     assert f"127.0.0.1:{closed_port}" in said

@@ -149,9 +149,9 @@ def rows_of(table: Table) -> int:
     return int(table.scan().count())
 
 
-def duplicate_rows(table: Table) -> int:
-    """Write all rows a second time, under the newest ledger entry, so that the ledger believes it."""
-    rows = table.scan().to_arrow()
+def duplicate_rows(table: Table, where: str | None = None) -> int:
+    """Write rows a second time, under the newest ledger entry, so that the ledger believes it."""
+    rows = (table.scan(row_filter=where) if where else table.scan()).to_arrow()
     entry = read_ledger(table).entry
     table.append(rows, snapshot_properties={PROPERTY: entry.to_property()})
     return int(rows.num_rows)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -198,7 +199,7 @@ def test_a_lost_cursor_gives_the_same_answer_as_a_kept_one(
         "null",
         '{"TOPIC": 3}',
         '{"TOPIC": {"a_field_of_another_version": 1}}',
-        # A known field with a value of another kind.
+        # A known field with a value of another kind: it must not fail this tick and all later ones.
         '{"TOPIC": {"end": {}, "committed": 0, "is_current": false, "requested_at": null}}',
     ],
 )
@@ -364,8 +365,9 @@ def test_without_the_catalog_a_tick_skips_and_names_its_address(
 
 
 def test_before_the_stack_was_ever_started_a_tick_skips_and_says_how_to_start_it(
-    tmp_path: Any,
+    tmp_path: Path,
 ) -> None:
+    """A skipped tick, as in schema_changes; not a failed one with a stack trace every five seconds."""
     world = DagsterWorld(Settings(state_dir=tmp_path, topics={"payments": TopicOptions()}))
     tick = world.look_for_offsets()
     assert requested(tick) == []

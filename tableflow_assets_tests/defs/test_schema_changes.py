@@ -72,7 +72,7 @@ def test_a_new_version_is_observed_and_its_table_launched_once(
 def test_a_launched_table_has_the_new_column_before_any_record_uses_it(
     world_of: MakeWorld, kafka_topic: KafkaTopic
 ) -> None:
-    """What the sensor launches a run for: the sensor's and the request's descriptions promise it."""
+    """What the sensor launches a run for. The log has nothing new, so the plan of it is empty."""
     kafka_topic.send(PAYMENT, payments(3))
     world = world_of(kafka_topic.name)
     world.launch(kafka_topic.name)

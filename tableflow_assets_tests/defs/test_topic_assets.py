@@ -174,6 +174,7 @@ def test_launching_a_past_window_brings_only_the_records_before_its_end(
         send(kafka_topic, count, day(days_ago), partition=0)
     world = world_of(kafka_topic.name)
 
+    # One window has a partition key, and no range of them: the run must heed its end all the same.
     run = world.launch(kafka_topic.name, window=day_key(2))
 
     assert rows_of(world.table(kafka_topic.name)) == 7
@@ -307,7 +308,8 @@ def test_the_exactly_once_check_fails_where_rows_are_duplicated(
     kafka_topic: KafkaTopic,
     launch: Callable[[DagsterWorld, KafkaTopic], ExecuteInProcessResult],
 ) -> None:
-    send(kafka_topic, 4, datetime.now(UTC))
+    for partition in (0, 1):
+        send(kafka_topic, 2, datetime.now(UTC), partition=partition)
     world = world_of(kafka_topic.name)
     world.launch(kafka_topic.name)
     assert duplicate_rows(world.table(kafka_topic.name)) == 4
@@ -317,6 +319,24 @@ def test_the_exactly_once_check_fails_where_rows_are_duplicated(
     assert check.severity == dg.AssetCheckSeverity.ERROR
     found = {name: value.value for name, value in check.metadata.items()}
     assert (found["records"], found["missing"], found["duplicated"]) == (4, 0, 4)
+
+
+def test_the_exactly_once_check_fails_where_only_one_partition_has_duplicates(
+    world_of: MakeWorld, kafka_topic: KafkaTopic
+) -> None:
+    """The partitions' results differ then: one names its first duplicate, the other has none."""
+    send(kafka_topic, 4, datetime.now(UTC), partition=0)
+    send(kafka_topic, 4, datetime.now(UTC), partition=1)
+    world = world_of(kafka_topic.name)
+    world.launch(kafka_topic.name)
+    duplicate_rows(world.table(kafka_topic.name), where="_kafka.partition = 1")
+
+    (check,) = world.run_job("verify").get_asset_check_evaluations()
+
+    assert not check.passed
+    found = {name: value.value for name, value in check.metadata.items()}
+    assert (found["records"], found["missing"], found["duplicated"]) == (8, 0, 4)
+    assert [record.data["ok"] for record in found["partitions"].records] == [True, False]
 
 
 def test_the_verify_job_compares_the_whole_log_not_only_the_newest_commit(

@@ -291,8 +291,7 @@ def test_the_next_start_ends_what_a_killed_supervisor_left(tmp_path: Path) -> No
         assert is_alive(pid_of(running))
 
 
-# BUG in stack/supervisor.py, _end_leftovers: after a reboot another program may have the pid that
-# stack.json remembers, and then its whole session is ended.
+# After a reboot another program may have the pid that stack.json remembers.
 def test_a_process_that_only_has_the_pid_of_a_leftover_is_left_alone(
     tmp_path: Path, stranger: subprocess.Popen[bytes]
 ) -> None:

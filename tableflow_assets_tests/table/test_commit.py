@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from pyiceberg.table import Table
-from requests.exceptions import ConnectionError as RequestsConnectionError
 
 from tableflow_assets.catalog.rest import RestCatalog
 from tableflow_assets.errors import CommitConflict, ServerUnreachable
@@ -14,6 +11,7 @@ from tableflow_assets.pipeline import Pipeline
 from tableflow_assets.table import commit as commits
 from tableflow_assets.table.ledger import read_ledger
 from tableflow_assets.tableflow import Tableflow
+from tableflow_assets_tests.flaky_catalog import flaky
 from tableflow_assets_tests.kafka_topics import PAYMENT, KafkaTopic, payments
 from tableflow_assets_tests.tables import (
     branches_of,
@@ -23,32 +21,6 @@ from tableflow_assets_tests.tables import (
     table_of,
     verified,
 )
-
-
-class Flaky:
-    """The real catalog behind a line that breaks once: before or after a commit has gone through."""
-
-    def __init__(self, real: Any, *, commits_first: bool) -> None:
-        self._real = real
-        self._commits_first = commits_first
-        self.breaks = 1
-
-    def commit_table(self, *arguments: Any) -> Any:
-        if self.breaks == 0:
-            return self._real.commit_table(*arguments)
-        self.breaks -= 1
-        if self._commits_first:
-            self._real.commit_table(*arguments)
-        raise RequestsConnectionError("the line broke")
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._real, name)
-
-
-def flaky(catalog: RestCatalog, *, commits_first: bool) -> RestCatalog:
-    copy = RestCatalog(catalog.connection, catalog.storage)
-    copy.__dict__["iceberg"] = Flaky(catalog.iceberg, commits_first=commits_first)
-    return copy
 
 
 @pytest.fixture
