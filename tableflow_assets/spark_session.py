@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 from typing import Any, cast
 from urllib.parse import urlsplit
@@ -39,3 +40,14 @@ def give_up_soon(session: SparkSession) -> SparkSession:
     policy = DefaultPolicy(max_retries=RETRIES, max_backoff=LONGEST_BACKOFF_MS)
     cast(Any, session).client.set_retry_policies([policy])
     return session
+
+
+def spark_is_away(error: Exception) -> ServerUnreachable | None:
+    """The error of a server that went away in the middle of a run, or forgot us when it came back."""
+    text = str(error)
+    if "UNAVAILABLE" not in text and "INVALID_HANDLE" not in text:
+        return None
+    address = re.search(r"ipv[46]:(\S+?):? ", text)
+    return ServerUnreachable(
+        "Spark Connect", address.group(1) if address else "its address", text.splitlines()[0]
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from datetime import UTC, datetime
 from typing import Any
 
@@ -16,7 +17,7 @@ from tableflow_assets.errors import (
     TopicNotFound,
     UndecodableRecords,
 )
-from tableflow_assets.pipeline import NOTHING, Committed
+from tableflow_assets.pipeline import NOTHING, Committed, Pipeline
 from tableflow_assets.source.plan import Plan
 from tableflow_assets.table.verify import verify
 from tableflow_assets.tableflow import Tableflow
@@ -146,8 +147,6 @@ def test_runs_at_the_same_time_bring_every_record_once(
     verified(pipelines[0])
 
 
-# BUG in pipeline.py, _next_entry: the entry has only the partitions of its own plan. One that was
-# added after the plan was made is forgotten by the ledger, and read again from 0.
 def test_a_plan_from_before_a_partition_was_added_does_not_make_the_table_forget_it(
     tableflow: Tableflow, kafka_topic: KafkaTopic
 ) -> None:
@@ -257,11 +256,13 @@ def test_records_of_an_aborted_transaction_never_land(
     tableflow: Tableflow, kafka_topic: KafkaTopic
 ) -> None:
     aborted, committed = (encoded(kafka_topic, payments(3, first)) for first in (0, 10))
-    kafka_topic.send_in_transaction(aborted, partition=0).abort_transaction(30)
     pipeline = pipeline_of(tableflow, kafka_topic)
+    kafka_topic.send_in_transaction(aborted, partition=0).abort_transaction(30)
+    await_end(pipeline, 4)
     assert pipeline.catch_up().rows == 0  # nothing but aborted ones, and still a step forward
     assert entries_of(pipeline)[-1].end == {0: 4, 1: 0}
     kafka_topic.send_in_transaction(committed, partition=0).commit_transaction(30)
+    await_end(pipeline, 8)
     assert pipeline.catch_up().rows == 3
     assert pipeline.catch_up() == NOTHING
     assert ids_of(pipeline) == [10, 11, 12]
@@ -279,9 +280,19 @@ def test_records_of_an_open_transaction_wait_until_it_ends(
     assert pipeline.catch_up().rows == 2
     verified(pipeline)
     writer.commit_transaction(30)
+    await_end(pipeline, 5)
     assert pipeline.catch_up().rows == 2
     assert ids_of(pipeline) == [0, 1, 2, 3]
     verified(pipeline)
+
+
+def await_end(pipeline: Pipeline, end: int) -> None:
+    """The broker answers the end of a transaction a moment before it marks it in the log."""
+    topic = pipeline.log.identify(pipeline.topic.name)
+    deadline = time.monotonic() + 30
+    while pipeline.log.end(topic)[0] != end:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 def encoded(topic: KafkaTopic, values: list[dict[str, Any]]) -> list[bytes]:
@@ -352,8 +363,6 @@ def test_a_topic_without_a_schema_is_named_and_gets_no_table(
 # --- what others, or faults, can do to the table ----------------------------------------------
 
 
-# BUG in table/commit.py, drop_branch: it asserts the head that the branch had before Spark appended
-# to it, so the catalog refuses and the branch stays for six hours.
 def test_a_step_that_fails_leaves_the_table_as_it_was_and_no_branch(
     tableflow: Tableflow, kafka_topic: KafkaTopic
 ) -> None:

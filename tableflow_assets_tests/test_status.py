@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from tableflow_assets.errors import ServerUnreachable
 from tableflow_assets.settings import Settings, Topic, TopicOptions
 from tableflow_assets.source.log import Log
 from tableflow_assets.status import TopicStatus, status
@@ -77,8 +78,6 @@ def test_a_table_that_somebody_else_changed_is_shown_as_an_error(
     assert "not written by Tableflow Assets" in found.reason
 
 
-# BUG in status.py, _status: the lag is negative, so the table counts as current, while every run
-# refuses this topic.
 def test_a_topic_that_was_created_again_is_not_current(
     tableflow: Tableflow, kafka_topic: KafkaTopic
 ) -> None:
@@ -92,14 +91,25 @@ def test_a_topic_that_was_created_again_is_not_current(
     assert "created again" in found.reason
 
 
-def test_a_broker_that_is_away_is_shown_as_an_error(
+def test_a_topic_whose_unread_records_expired_is_not_only_behind(
+    tableflow: Tableflow, kafka_topic: KafkaTopic
+) -> None:
+    kafka_topic.send(PAYMENT, payments(2), partition=0)
+    pipeline_of(tableflow, kafka_topic).catch_up()
+    kafka_topic.send(PAYMENT, payments(4, first=2), partition=0)
+    kafka_topic.delete_records_before(partition=0, offset=5)
+    found = status_of(tableflow, kafka_topic)
+    assert found.state == "error"
+    assert "expired" in found.reason
+
+
+def test_a_broker_that_is_away_is_not_the_fault_of_a_topic(
     tableflow: Tableflow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tableflow_assets.source.log.TIMEOUT_SECONDS", 1.0)
     address = f"127.0.0.1:{closed_port()}"
-    found = status(Log(address), tableflow.catalog, Topic(name="orders"))
-    assert found.state == "error"
-    assert f"Kafka at {address} does not answer" in found.reason
+    with pytest.raises(ServerUnreachable, match=f"Kafka at {address} does not answer"):
+        status(Log(address), tableflow.catalog, Topic(name="orders"))
 
 
 @pytest.mark.parametrize("state", ["no_table", "error"])

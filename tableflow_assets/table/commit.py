@@ -20,10 +20,12 @@ from pyiceberg.table.update import (
     RemoveSnapshotRefUpdate,
     SetSnapshotRefUpdate,
 )
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from tableflow_assets.catalog.rest import RestCatalog
 from tableflow_assets.errors import CommitConflict
+from tableflow_assets.spark_session import spark_is_away
 from tableflow_assets.table.ledger import PROPERTY, Entry
 
 BRANCH_PREFIX = "tableflow_writer"
@@ -31,6 +33,8 @@ ABANDONED_AFTER_SECONDS = 6 * 3600  # longer than any run: a branch this old has
 # Below this, rows are gathered into one file a window; above, the shuffle would cost more than it
 # saves, and every task writes its own.
 GATHER_UP_TO_RECORDS = 200_000
+# What catalogs say when another commit came between reading the table and writing it.
+LOST_RACE = ("CommitFailedException", "sequence number", "Requirement failed")
 
 
 def open_branch(catalog: RestCatalog, table: Table, base: int) -> str:
@@ -43,13 +47,21 @@ def append_to_branch(
     rows: DataFrame, spark_table: str, branch: str, entry: Entry, records: int
 ) -> None:
     gather = records <= GATHER_UP_TO_RECORDS
-    (
+    writer = (
         rows.writeTo(f"{spark_table}.`branch_{branch}`")
         .option(f"snapshot-property.{PROPERTY}", entry.to_property())
         .option("distribution-mode", "hash" if gather else "none")
         .option("fanout-enabled", "true")
-        .append()
     )
+    try:
+        writer.append()
+    except PySparkException as error:
+        if any(words in str(error) for words in LOST_RACE):
+            raise CommitConflict(
+                f"Another writer committed to {spark_table} at the same moment.",
+                "Nothing was written twice or lost: run again, it continues after that commit.",
+            ) from error
+        raise spark_is_away(error) or error from error
 
 
 def publish(catalog: RestCatalog, table: Table, branch: str, base: int) -> int:

@@ -57,13 +57,13 @@ def test_a_quote_in_a_secret_stays_inside_its_literal(secret: str) -> None:
         assert f"{secret.replace(chr(39), chr(39) * 2)}" in statement
 
 
-def test_only_what_is_given_is_said() -> None:
+def test_without_credentials_none_are_asked_for() -> None:
     catalog = CatalogConnection(uri="http://127.0.0.1:8181", namespace="shop")
     storage = S3Connection("s3://lake/", "eu-west-1")
-    s3_secret, iceberg_secret, attach = attach_statements(catalog, storage)
+    s3_secret, attach = attach_statements(catalog, storage)
     assert "KEY_ID" not in s3_secret
-    assert "CLIENT_ID" not in iceberg_secret
     assert "ATTACH 's3://lake/'" in attach
+    assert "AUTHORIZATION_TYPE 'none'" in attach
 
 
 @pytest.mark.parametrize(

@@ -198,8 +198,6 @@ def test_a_dropped_field_keeps_its_column_and_is_null_from_then_on(
     ]
 
 
-# BUG in decode/decode.py, _column: a struct of the newest schema lacks fields that the table's has
-# (the case "dropped"), and Spark refuses to write it. Nothing lands until the field comes back.
 A, B, C = (("a", "int"), ("b", ["null", "string"], None), ("c", ["null", "int"], None))
 
 
@@ -278,7 +276,7 @@ def test_a_field_renamed_only_in_case_does_not_fit_the_table(
 
 # BUG in decode/avro.py, decoded_value: a record of an older version is resolved against the newest
 # one, and without a default that fails: a good record becomes a dead letter, "malformed_avro". A
-# registry in FORWARD mode, as Debezium's users have it, lets producers add such fields.
+# registry in FORWARD mode lets producers add such fields.
 def test_an_added_field_without_a_default_is_null_in_records_of_the_old_version(
     tableflow: Tableflow, kafka_topic: KafkaTopic
 ) -> None:
@@ -359,10 +357,8 @@ def _fail(*_: object) -> None:
     raise RuntimeError("just before the publication")
 
 
-# BUG in stack/spark.py, command: Avro makes room for as much as a value claims to need, so one bad
-# record ends the Spark server by OutOfMemoryError, in every run again. Tried out, and enough:
-# -Dorg.apache.avro.limits.{string,bytes}.maxLength=104857600 and
-# -Dorg.apache.avro.limits.collectionItems.maxLength=10000000.
+# Avro makes room for as much as a value claims to need: without limits, one such record ends the
+# Spark server by OutOfMemoryError, in every run again.
 @pytest.mark.parametrize("kind", ["string", "bytes", {"type": "array", "items": "int"}])
 def test_a_value_that_claims_to_be_huge_becomes_a_dead_letter(
     stack: Stack, tableflow: Tableflow, kafka_topic: KafkaTopic, kind: Any

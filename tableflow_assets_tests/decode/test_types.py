@@ -145,8 +145,8 @@ INNER = {"type": "record", "name": "Inner", "fields": [{"name": "n", "type": "in
         ({}, INNER, "Inner"),
         ({}, INNER | {"namespace": "shop"}, "shop.Inner"),
         ({"namespace": "shop"}, INNER, "Inner"),
-        # BUG in decode/types.py, _Mapping._remember: a name without a namespace of its own has that
-        # of the type around it, and a name with dots in it brings its namespace along.
+        # A name without a namespace of its own has that of the type around it, and a name with dots
+        # in it brings its namespace along.
         ({"namespace": "shop"}, INNER, "shop.Inner"),
         ({"name": "shop.R"}, INNER, "shop.Inner"),
         ({"namespace": "shop"}, INNER | {"name": "shop.Inner"}, "Inner"),
@@ -258,7 +258,6 @@ def test_a_record_without_fields_inside_another_is_refused(wrapped: bool) -> Non
     assert "'x" in refusal(record(field("x", kind))).problem
 
 
-# BUG in decode/types.py, _Mapping._complex: pyiceberg's own error comes through, without the path.
 def test_a_decimal_that_no_table_can_hold_is_refused_with_the_path_of_the_field() -> None:
     kind = {"type": "bytes", "logicalType": "decimal", "precision": 39}
     assert "'x'" in refusal(record(field("x", kind))).problem

@@ -61,7 +61,6 @@ def test_without_a_broker_the_named_topics_and_the_remembered_matches_are_known(
     }
 
 
-# BUG in source/discovery.py, remembered: of a value that is no text, TypeError comes through.
 @pytest.mark.parametrize(
     "content",
     [

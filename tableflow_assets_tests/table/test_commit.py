@@ -90,8 +90,6 @@ def test_a_run_that_loses_an_answer_brings_every_record_once(pipeline: Pipeline)
     verified(pipeline)
 
 
-# BUG in table/commit.py, publish: what the catalog's client raises comes through as it is, where
-# every other call to the catalog ends in a ServerUnreachable that names it.
 def test_a_publication_that_never_reached_the_catalog_fails_and_leaves_nothing(
     pipeline: Pipeline,
 ) -> None:

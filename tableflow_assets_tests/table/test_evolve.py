@@ -49,8 +49,6 @@ def test_a_table_in_step_is_left_alone(pipeline: Pipeline) -> None:
     assert table_of(pipeline).metadata_location == before
 
 
-# BUG in table/evolve.py: the refusal of the catalog comes through as pyiceberg's own error, and the
-# run fails where it would only have to plan again.
 def test_two_runs_that_evolve_at_once_end_in_a_conflict_at_worst(pipeline: Pipeline) -> None:
     ours, theirs = table_of(pipeline), table_of(pipeline)
     evolve(pipeline.catalog, theirs, with_field("note"))
@@ -59,7 +57,6 @@ def test_two_runs_that_evolve_at_once_end_in_a_conflict_at_worst(pipeline: Pipel
     assert columns_of(pipeline) == ["id", "amount", "_kafka", "note"]
 
 
-# BUG in table/evolve.py: the commit does not go through RestCatalog.ask.
 def test_a_catalog_that_is_away_is_named(pipeline: Pipeline) -> None:
     table = table_of(pipeline)
     table.catalog = FlakyIceberg(table.catalog, commits_first=False)  # type: ignore[assignment]

@@ -85,8 +85,7 @@ def test_rows_are_counted_in_the_window_of_their_own_time_however_late_they_come
     assert rows_added(table, window, ()) == {}
 
 
-# BUG in table/windows.py, rows_added: from the hundredth commit on, Iceberg merges the manifests of
-# older commits into that of a new one, and their rows are counted as added again.
+# From the hundredth commit on, Iceberg merges the manifests of older commits into that of a new one.
 def test_rows_of_older_commits_are_not_counted_when_their_manifests_were_merged(
     tableflow: Tableflow, kafka_topic: KafkaTopic
 ) -> None:
