@@ -117,9 +117,6 @@ def test_a_run_whose_plan_was_overtaken_brings_only_what_is_left(
     verified(pipeline)
 
 
-# BUG in table/commit.py, append_to_branch: SeaweedFS refuses the append of the slower of two writers
-# as malformed (its sequence number is taken), Spark does not try again, and its error comes through.
-# No row is lost or doubled, but the run fails where it would only have to plan again.
 def test_runs_at_the_same_time_bring_every_record_once(
     tableflow: Tableflow, kafka_topic: KafkaTopic
 ) -> None:

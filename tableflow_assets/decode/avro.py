@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from functools import reduce
+from typing import Any
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -23,7 +24,7 @@ DECODED = "__tableflow_decoded"
 
 def decoded_value(subject: Subject) -> Column:
     """The value as a struct in the newest version's shape; null where it cannot be decoded."""
-    reader = _with_decoded_marker(subject.latest.text)
+    reader = _reader_schema(subject.latest.text)
     options = {"avroSchema": reader, "mode": "PERMISSIVE"}
     body = F.substr(F.col("value"), F.lit(HEADER_BYTES + 1))
 
@@ -43,7 +44,7 @@ def schema_id(subject: Subject) -> Column:
     return reduce(branch, subject.versions, F.lit(None).cast("int"))
 
 
-def problem(decoded: Column, known_id: Column) -> Column:
+def problem(decoded: Column, known_id: Column, is_text: Column) -> Column:
     """Why a record could not be decoded; null where it could."""
     value = F.col("value")
     unframed = (F.length(value) < HEADER_BYTES) | (
@@ -54,6 +55,7 @@ def problem(decoded: Column, known_id: Column) -> Column:
         .when(unframed, "not_confluent_framed")
         .when(known_id.isNull(), "unknown_schema_id")
         .when(decoded[DECODED].isNull(), "malformed_avro")
+        .when(~is_text, "invalid_utf8")
     )
 
 
@@ -65,7 +67,32 @@ def _header_of(schema: RegisteredSchema) -> bytes:
     return b"\x00" + schema.schema_id.to_bytes(4, "big")
 
 
-def _with_decoded_marker(schema_text: str) -> str:
-    schema = json.loads(schema_text)
+def _reader_schema(schema_text: str) -> str:
+    """The newest schema, made to accept records of all older ones, and with the marker."""
+    schema = _with_defaults(json.loads(schema_text))
     marker = {"name": DECODED, "type": "boolean", "default": True}
     return json.dumps(schema | {"fields": [*schema["fields"], marker]})
+
+
+def _with_defaults(schema: Any) -> Any:
+    """Every field may be absent from the data: then it is NULL, like any added column in old rows."""
+    if isinstance(schema, list):
+        return [_with_defaults(branch) for branch in schema]
+    if not isinstance(schema, dict):
+        return schema
+    nested = {key: _with_defaults(schema[key]) for key in ("items", "values") if key in schema}
+    if isinstance(schema.get("type"), dict | list):
+        nested["type"] = _with_defaults(schema["type"])
+    if "fields" in schema:
+        nested["fields"] = [_field_with_default(field) for field in schema["fields"]]
+    return schema | nested
+
+
+def _field_with_default(field: dict[str, Any]) -> dict[str, Any]:
+    kind = _with_defaults(field["type"])
+    if "default" in field:
+        return field | {"type": kind}
+    branches = [
+        branch for branch in (kind if isinstance(kind, list) else [kind]) if branch != "null"
+    ]
+    return field | {"type": ["null", *branches], "default": None}

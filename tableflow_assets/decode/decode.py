@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 
 from tableflow_assets.decode import avro
 from tableflow_assets.decode.conform import conformed
+from tableflow_assets.decode.text import all_text
 from tableflow_assets.decode.types import KAFKA_COLUMN, table_schema
 from tableflow_assets.source.registry import Subject
 
@@ -24,10 +25,12 @@ class Decoded:
 
 
 def decode(records: DataFrame, subject: Subject, wanted: Schema) -> Decoded:
+    newest = table_schema(subject.latest.text, subject.name)
+    is_text = all_text(F.col("decoded"), newest)
     judged = (
         records.withColumn("schema_id", avro.schema_id(subject))
         .withColumn("decoded", avro.decoded_value(subject))
-        .withColumn("problem", avro.problem(F.col("decoded"), F.col("schema_id")))
+        .withColumn("problem", avro.problem(F.col("decoded"), F.col("schema_id"), is_text))
     )
     seen = Observation()
     # The observation also keeps Spark from pushing the filter below it and decoding twice.
@@ -38,15 +41,14 @@ def decode(records: DataFrame, subject: Subject, wanted: Schema) -> Decoded:
     )
     good = counted.filter(F.col("problem").isNull())
     return Decoded(
-        rows=good.select(*_columns(subject, wanted)),
+        rows=good.select(*_columns(newest, wanted)),
         dead=judged.filter(F.col("problem").isNotNull()),
         seen=seen,
     )
 
 
-def _columns(subject: Subject, wanted: Schema) -> list[Column]:
+def _columns(decoded: Schema, wanted: Schema) -> list[Column]:
     """The table's columns, in its order."""
-    decoded = table_schema(subject.latest.text, subject.name)
     have = {field.name: field.field_type for field in decoded.fields}
     place = ("partition", "offset", "timestamp", "key", "headers", "schema_id")
     columns = []

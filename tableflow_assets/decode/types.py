@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Iterable
 from itertools import count
 from typing import Any
 
@@ -120,6 +121,7 @@ class _Mapping:
         if name in self._inside:
             raise self._unsupported(path, f"the type {name} contains itself")
         self._inside.append(name)
+        self._refuse_what_no_struct_can_hold(record, path)
         outer, self._namespace = self._namespace, name.rpartition(".")[0]
         fields = [
             self.field(f["name"], self.type_of(f["type"], (*path, f["name"])), f.get("doc"))
@@ -128,6 +130,15 @@ class _Mapping:
         self._namespace = outer
         self._inside.pop()
         return fields
+
+    def _refuse_what_no_struct_can_hold(
+        self, record: dict[str, Any], path: tuple[str, ...]
+    ) -> None:
+        if path and not record["fields"]:
+            raise self._unsupported(path, "the record has no fields")
+        twice = _clashing(field["name"] for field in record["fields"])
+        if path and twice:
+            raise self._unsupported(path, f"its fields differ only in case: {twice}")
 
     def type_of(self, avro: Any, path: tuple[str, ...]) -> IcebergType:
         if isinstance(avro, list):
@@ -200,9 +211,13 @@ def _refuse_clashing_names(subject: str, names: list[str]) -> None:
             f"{subject} has a field called {KAFKA_COLUMN!r}, the name of Tableflow's own column.",
             "Rename the field.",
         )
-    twice = [name for name, times in Counter(name.lower() for name in names).items() if times > 1]
-    if twice:
+    if twice := _clashing(names):
         raise UnsupportedSchema(
-            f"{subject} has fields that differ only in case: {', '.join(sorted(twice))}.",
+            f"{subject} has fields that differ only in case: {twice}.",
             "Rename one: most engines could not tell them apart.",
         )
+
+
+def _clashing(names: Iterable[str]) -> str:
+    times = Counter(name.lower() for name in names)
+    return ", ".join(sorted(name for name, count in times.items() if count > 1))

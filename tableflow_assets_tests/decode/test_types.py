@@ -242,15 +242,13 @@ def test_fields_of_different_records_may_have_the_same_name(name: str) -> None:
     assert str(schema.find_type(f"x.{name}")) == "int"
 
 
-# BUG in decode/types.py, table_schema: only the names at the top are compared. Spark can neither
-# write nor read a table with such a struct.
+# Spark can neither write nor read a table with such a struct.
 def test_fields_inside_a_record_that_differ_only_in_case_are_refused() -> None:
     inner = record(field("a", "int"), field("A", "int"), name="Inner")
     assert "'x'" in refusal(record(field("x", ["null", inner]))).problem
 
 
-# BUG in decode/types.py, _Mapping: the catalog takes the empty struct, but pyiceberg cannot load the
-# table any more; inside a list, pyiceberg ends in a KeyError.
+# The catalog would take the empty struct, but pyiceberg could not load the table any more.
 @pytest.mark.parametrize("wrapped", [False, True])
 def test_a_record_without_fields_inside_another_is_refused(wrapped: bool) -> None:
     empty = record(name="Empty")
