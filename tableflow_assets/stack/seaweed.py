@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sysconfig
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ import httpx
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from tableflow_assets.stack.server import Server
+from tableflow_assets.stack.server import Server, write_private
 
 BUCKET = "lake"
 REGION = "us-east-1"
@@ -37,9 +36,7 @@ class SeaweedServer(Server):
         (self.folder / "data").mkdir(exist_ok=True)
         keys = {"accessKey": self.state.access_key, "secretKey": self.state.secret_key}
         owner = {"name": "tableflow", "credentials": [keys], "actions": ["Admin"]}
-        path = self.folder / "s3.json"
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-            json.dump({"identities": [owner]}, file)
+        write_private(self.folder / "s3.json", json.dumps({"identities": [owner]}))
 
     def command(self) -> list[str]:
         ports = self.state.ports

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from pathlib import Path
 
 from tableflow_assets.stack.state import StackState
+
+
+def write_private(path: Path, text: str) -> None:
+    """For files that hold credentials: only their owner may read them."""
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+        file.write(text)
 
 
 class Server(ABC):

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 
 from tableflow_assets.stack.jars import jars_of
 from tableflow_assets.stack.java import java_command
 from tableflow_assets.stack.seaweed import BUCKET, REGION, SeaweedServer
-from tableflow_assets.stack.server import Server
+from tableflow_assets.stack.server import Server, write_private
 
 CATALOG = "lake"
 # What Spark's launcher would pass on Java 17 and later. We start the class ourselves because the
@@ -37,9 +36,8 @@ class SparkServer(Server):
 
     def prepare(self) -> None:
         super().prepare()
-        path = self.folder / "spark.properties"
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-            file.writelines(f"{key} {value}\n" for key, value in self._configuration().items())
+        properties = "".join(f"{key} {value}\n" for key, value in self._configuration().items())
+        write_private(self.folder / "spark.properties", properties)
         (self.folder / "log4j2.properties").write_text(_LOG4J)
 
     def command(self) -> list[str]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-SUFFIX = "__dead_letters"
+from tableflow_assets.table.names import DEAD_LETTER_SUFFIX
+
+SUFFIX = DEAD_LETTER_SUFFIX
 
 _COLUMNS = """
     topic_id STRING COMMENT 'Kafka id of the topic, which a recreated topic does not share',
