@@ -59,7 +59,7 @@ class StackState:
     folder: Path
     ports: dict[str, int] = field(default_factory=dict)
     access_key: str = ""
-    secret_key: str = ""
+    secret_key: str = field(default="", repr=False)
     supervisor: ProcessRecord | None = None
     processes: dict[str, ProcessRecord] = field(default_factory=dict)
     ready: bool = False
