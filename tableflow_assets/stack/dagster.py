@@ -15,6 +15,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from tableflow_assets.errors import StackError
 from tableflow_assets.stack.server import Server
+from tableflow_assets.stack.state import StackState
 
 LOCATION = "tableflow_assets"
 MODULE = "tableflow_assets.definitions"
@@ -45,6 +46,13 @@ class DagsterServer(Server):
     # The code server would wait a minute for a run. A run may be killed at any moment: its table
     # has the commit whole or not at all, and the next run goes on from there.
     stop_seconds = 3
+
+    def __init__(self, state: StackState) -> None:
+        super().__init__(state)
+        # Asked now: a server that is started again must find the settings of its first start.
+        self._settings_file = Path(
+            os.environ.get("TABLEFLOW_CONFIG") or "tableflow.yaml"
+        ).absolute()
 
     def prepare(self) -> None:
         super().prepare()
@@ -90,13 +98,14 @@ class DagsterServer(Server):
         return f"http://127.0.0.1:{self.state.ports['webserver']}"
 
     def environment(self) -> dict[str, str]:
-        settings = os.environ.get("TABLEFLOW_CONFIG") or str(Path.cwd() / "tableflow.yaml")
         return {
             "DAGSTER_HOME": str(self.home),
             "TABLEFLOW_STATE": str(self.state.folder),
             "TABLEFLOW_WEBSERVER_URL": self.webserver_address,
             # The servers start in folders of their own: a file found here must be found there too.
-            **({"TABLEFLOW_CONFIG": settings} if Path(settings).is_file() else {}),
+            **(
+                {"TABLEFLOW_CONFIG": str(known)} if (known := self._settings_file).is_file() else {}
+            ),
         }
 
 

@@ -95,4 +95,15 @@ def test_a_person_launches_one_window(page: Callable[[str, str], Any], api: Dags
 
 
 def click(browser: Any, path: str) -> None:
-    eventually(lambda: browser.find_elements("xpath", path), seconds=30)[-1].click()
+    """The first of these elements that can be clicked: others may lie behind a dialog."""
+    eventually(lambda: any(map(clicked, browser.find_elements("xpath", path))), seconds=60)
+
+
+def clicked(element: Any) -> bool:
+    from selenium.common.exceptions import WebDriverException
+
+    try:
+        element.click()
+    except WebDriverException:
+        return False
+    return True
