@@ -21,6 +21,7 @@ LOCATION = "tableflow_assets"
 MODULE = "tableflow_assets.definitions"
 NEEDED_BY_DEFINITIONS = ("kafka", "registry", "seaweed", "spark")
 
+NEEDED_DAEMONS = ("SENSOR", "QUEUED_RUN_COORDINATOR")
 _CREATING = threading.Lock()
 
 _INSTANCE = """\
@@ -158,16 +159,24 @@ class Daemon(DagsterServer):
 
     def prepare(self) -> None:
         super().prepare()
-        if self._is_first_start:  # later on, a restarted daemon finds runs that are alive
+        # Later on, a restarted daemon finds runs that are alive; a new instance has none at all.
+        if self._is_first_start and not self._is_new_instance():
             self._run_beforehand("tableflow_assets.defs.interrupted")
-            self._is_first_start = False
+        self._is_first_start = False
+
+    def _is_new_instance(self) -> bool:
+        started = self.state.supervisor.created if self.state.supervisor else 0
+        return (self.home / "created").stat().st_mtime > started
 
     def command(self) -> list[str]:
         return [sys.executable, "-m", "dagster._daemon", "run", "-w", str(self.workspace)]
 
     def check(self) -> None:
-        """Every daemon has reported since this process started."""
-        fields = "daemonType required lastHeartbeatTime"
+        """The daemons that the path needs have reported since this process started.
+
+        The scheduler's first report may take a minute, and nothing waits for it.
+        """
+        fields = "daemonType lastHeartbeatTime"
         query = f"{{ instance {{ daemonHealth {{ allDaemonStatuses {{ {fields} }} }} }} }}"
         url = f"{self.webserver_address}/graphql"
         answer = httpx.post(url, json={"query": query}, timeout=20).raise_for_status().json()
@@ -176,7 +185,8 @@ class Daemon(DagsterServer):
         silent = [
             status["daemonType"]
             for status in statuses
-            if status["required"] and (status["lastHeartbeatTime"] or 0) < started
+            if status["daemonType"] in NEEDED_DAEMONS
+            and (status["lastHeartbeatTime"] or 0) < started
         ]
         if silent:
             raise ValueError(f"these daemons have not reported yet: {', '.join(silent)}")
