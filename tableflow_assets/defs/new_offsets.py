@@ -14,7 +14,7 @@ from tableflow_assets.defs.names import table_key, topic_key
 from tableflow_assets.defs.partitions import current_window, windows_of
 from tableflow_assets.defs.reload import reload_definitions
 from tableflow_assets.defs.resources import IcebergCatalogResource, KafkaResource
-from tableflow_assets.errors import ServerUnreachable, TableflowError, TopicNotFound
+from tableflow_assets.errors import ServerUnreachable, TableflowError
 from tableflow_assets.settings import Settings, Topic
 from tableflow_assets.source.discovery import discover
 from tableflow_assets.source.log import Log, Offsets
@@ -93,7 +93,7 @@ class _Look:
     trouble: dict[str, str] = field(default_factory=dict)
 
     def once(self, busy: bool, namespace: str) -> dg.SensorResult:
-        ends = self._ends()
+        ends = self.log.ends(topic.name for topic in self.topics)
         now = time.time()
         behind = []
         for topic in self.topics:
@@ -117,15 +117,6 @@ class _Look:
             cursor=dumps({name: asdict(seen) for name, seen in self.seen.items()}),
             asset_events=self._observations(),
         )
-
-    def _ends(self) -> dict[str, Offsets]:
-        identities = []
-        for topic in self.topics:
-            try:
-                identities.append(self.log.identify(topic.name))
-            except TopicNotFound:
-                continue  # named in the settings, not created yet
-        return self.log.ends(identities)
 
     def _look_at(self, topic: Topic, end: Offsets, before: Seen) -> Seen:
         """The table is asked only where the log has moved since the table was seen to be current."""

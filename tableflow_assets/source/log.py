@@ -66,12 +66,14 @@ class Log:
         """Where committed records end: an open transaction holds this back."""
         return self._offsets(topic, OffsetSpec.latest())
 
-    def ends(self, topics: Iterable[TopicIdentity]) -> dict[str, Offsets]:
-        """The ends of many topics in one call."""
+    def ends(self, topics: Iterable[str]) -> dict[str, Offsets]:
+        """The ends of many topics in two calls, however many; topics that do not exist are left out."""
+        known = self._ask(lambda: self._admin.list_topics(timeout=TIMEOUT_SECONDS)).topics
         asked = {
-            TopicPartition(topic.name, partition): OffsetSpec.latest()
+            TopicPartition(topic, partition): OffsetSpec.latest()
             for topic in topics
-            for partition in topic.partitions
+            if topic in known
+            for partition in known[topic].partitions
         }
         answers: dict[str, Offsets] = {}
         for partition, info in self._list_offsets(asked).items():

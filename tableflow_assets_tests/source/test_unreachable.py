@@ -62,6 +62,6 @@ def test_a_broker_that_is_away_is_named_by_every_question(monkeypatch: pytest.Mo
     monkeypatch.setattr("tableflow_assets.source.log.TIMEOUT_SECONDS", 1.0)
     address = f"127.0.0.1:{closed_port()}"
     topic = TopicIdentity("orders", "cluster", "id", (0,))
-    for ask in (Log.topic_names, lambda log: log.end(topic), lambda log: log.ends([topic])):
+    for ask in (Log.topic_names, lambda log: log.end(topic), lambda log: log.ends([topic.name])):
         with pytest.raises(ServerUnreachable, match=f"Kafka at {address} does not answer"):
             ask(Log(address))
