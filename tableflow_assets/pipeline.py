@@ -12,6 +12,7 @@ from pathlib import Path
 from pyiceberg.table import Table
 from pyspark.sql import DataFrame, SparkSession
 
+from tableflow_assets.boundary import reached
 from tableflow_assets.catalog.rest import RestCatalog
 from tableflow_assets.decode.decode import decode
 from tableflow_assets.decode.types import table_schema
@@ -141,6 +142,7 @@ class Pipeline:
         table = self.evolve(self.ensure_table(step.topic), subject)
         ledger = read_ledger(table)
         _refuse_a_stale_plan(step, ledger)
+        reached("planned")
         commits.drop_abandoned_branches(self.catalog, table)
 
         records = read_records(self.spark, self.log.bootstrap_servers, step)
@@ -149,9 +151,11 @@ class Pipeline:
         branch = commits.open_branch(self.catalog, table, ledger.head)
         try:
             commits.append_to_branch(decoded.rows, self.spark_table, branch, entry, step.size)
+            reached("files_written")
             seen = decoded.seen.get
             if seen["dead"]:
                 self._handle_bad_records(decoded.dead, seen["dead"], step, run_id)
+            reached("dead_letters_kept")
             head = commits.publish(self.catalog, table, branch, ledger.head)
         except BaseException:
             self._abandon(table, branch)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import uuid
 from collections.abc import Iterator
@@ -24,7 +25,14 @@ def pytest_configure() -> None:
 
 @pytest.fixture(scope="session")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """Kafka, the registry, SeaweedFS and Spark: started once, ended also after a failure."""
+    """Kafka, the registry, SeaweedFS and Spark: started once, ended also after a failure.
+
+    With TABLEFLOW_TEST_STACK=<state folder>, one that `tableflow stack up` has started already: the
+    tests then begin at once, and leave their topics and tables in it.
+    """
+    if running_already := os.environ.get("TABLEFLOW_TEST_STACK"):
+        yield Stack(Path(running_already))
+        return
     with Stack(tmp_path_factory.mktemp("stack")) as running:
         yield running
 

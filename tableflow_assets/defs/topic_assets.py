@@ -7,6 +7,7 @@ import dagster as dg
 from dagster_pyspark import LazyPySparkResource
 from pyspark.sql import SparkSession
 
+from tableflow_assets.boundary import reached
 from tableflow_assets.defs import metadata
 from tableflow_assets.defs.names import table_key, topic_key
 from tableflow_assets.defs.partitions import window_key, windows_of
@@ -139,6 +140,7 @@ def _ops(topic: Topic, settings: Settings) -> tuple[dg.OpDefinition, ...]:
         context: dg.AssetExecutionContext, committed: Committed, catalog: IcebergCatalogResource
     ) -> None:
         """See that the catalog serves the commit, and report every window it touched."""
+        reached("before_event")
         _report(context, topic, catalog, committed)
 
     return plan, materialize, sync_catalog

@@ -23,6 +23,7 @@ from pyiceberg.table.update import (
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
+from tableflow_assets.boundary import reached
 from tableflow_assets.catalog.rest import RestCatalog
 from tableflow_assets.errors import CommitConflict
 from tableflow_assets.spark_session import spark_is_away
@@ -77,6 +78,7 @@ def publish(catalog: RestCatalog, table: Table, branch: str, base: int) -> int:
     )
     try:
         catalog.ask(lambda: catalog.iceberg.commit_table(table, requirements, updates))
+        reached("committed")
     except Exception as error:
         # Refused, or succeeded with the answer lost on the way: the table itself knows which.
         if _is_current(catalog, table, head):
