@@ -7,10 +7,15 @@ first, the catalog refuses, and nothing of ours is visible.
 
 from __future__ import annotations
 
+import logging
 import re
 import time
 import uuid
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 
+import pyarrow as pa
 from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.table import Table
 from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
@@ -18,41 +23,64 @@ from pyiceberg.table.update import (
     AssertRefSnapshotId,
     AssertTableUUID,
     RemoveSnapshotRefUpdate,
+    SetPropertiesUpdate,
     SetSnapshotRefUpdate,
 )
+from pyiceberg.table.update.snapshot import ManageSnapshots
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, DataFrameWriterV2
 
 from tableflow_assets.boundary import reached
 from tableflow_assets.catalog.rest import RestCatalog
 from tableflow_assets.errors import CommitConflict
 from tableflow_assets.spark_session import spark_is_away
-from tableflow_assets.table.ledger import PROPERTY, Entry
+from tableflow_assets.table.ledger import PROPERTY, TAG, Entry
 
-BRANCH_PREFIX = "tableflow_writer"
-ABANDONED_AFTER_SECONDS = 6 * 3600  # longer than any run: a branch this old has lost its writer
-# Below this, rows are gathered into one file a window; above, the shuffle would cost more than it
-# saves, and every task writes its own.
-GATHER_UP_TO_RECORDS = 200_000
+WRITER, REBUILD = "tableflow_writer", "tableflow_rebuild"
+# Longer than any run: a branch this old has lost its writer.
+ABANDONED_AFTER_SECONDS = {WRITER: 6 * 3600, REBUILD: 7 * 24 * 3600}
 # What catalogs say when another commit came between reading the table and writing it.
+PAUSES = (0.02, 0.05, 0.1, 0.2, 0.4, 0.8)  # seconds before a refused commit is tried again
+logger = logging.getLogger(__name__)
 LOST_RACE = ("CommitFailedException", "sequence number", "Requirement failed")
 
 
-def open_branch(catalog: RestCatalog, table: Table, base: int) -> str:
-    branch = f"{BRANCH_PREFIX}_{int(time.time())}_{uuid.uuid4().hex[:12]}"
-    catalog.ask(table.manage_snapshots().create_branch(base, branch).commit)
+def open_branch(catalog: RestCatalog, table: Table, base: int, prefix: str = WRITER) -> str:
+    branch = f"{prefix}_{int(time.time())}_{uuid.uuid4().hex[:12]}"
+    _change_refs(catalog, table, lambda: table.manage_snapshots().create_branch(base, branch))
     return branch
 
 
+@contextmanager
+def own_branch(
+    catalog: RestCatalog, table: Table, base: int, prefix: str = WRITER
+) -> Iterator[str]:
+    """A branch for the time of a commit; publishing it removes it, and so does a failure."""
+    branch = open_branch(catalog, table, base, prefix)
+    try:
+        yield branch
+    except BaseException:
+        try:
+            drop_branch(catalog, table, branch)
+        except Exception as error:  # the fault that brought us here is the one to report
+            logger.debug("the branch %s is left for a later run to remove: %s", branch, error)
+        raise
+
+
+def append_nothing(catalog: RestCatalog, table: Table, branch: str, entry: Entry) -> None:
+    """A snapshot for the sake of its entry."""
+    nothing = pa.Table.from_batches([], schema=table.schema().as_arrow())
+    properties = {PROPERTY: entry.to_property()}
+    catalog.ask(table.refresh)
+    catalog.ask(lambda: table.append(nothing, snapshot_properties=properties, branch=branch))
+
+
 def append_to_branch(
-    rows: DataFrame, spark_table: str, branch: str, entry: Entry, records: int
+    rows: DataFrame, spark_table: str, branch: str, entry: Entry, *, gather: bool
 ) -> None:
-    gather = records <= GATHER_UP_TO_RECORDS
-    writer = (
-        rows.writeTo(f"{spark_table}.`branch_{branch}`")
-        .option(f"snapshot-property.{PROPERTY}", entry.to_property())
-        .option("distribution-mode", "hash" if gather else "none")
-        .option("fanout-enabled", "true")
+    """``gather``: into one file a partition, at the cost of a shuffle; else every task has its own."""
+    writer = branch_writer(rows, spark_table, branch, entry).option(
+        "distribution-mode", "hash" if gather else "none"
     )
     try:
         writer.append()
@@ -65,8 +93,40 @@ def append_to_branch(
         raise spark_is_away(error) or error from error
 
 
-def publish(catalog: RestCatalog, table: Table, branch: str, base: int) -> int:
-    """Make the branch's head the table's current snapshot, if ``base`` still is; return the head."""
+def branch_writer(
+    rows: DataFrame, spark_table: str, branch: str, entry: Entry
+) -> DataFrameWriterV2:
+    return (
+        rows.writeTo(f"{spark_table}.`branch_{branch}`")
+        .option(f"snapshot-property.{PROPERTY}", entry.to_property())
+        .option("fanout-enabled", "true")
+    )
+
+
+def empty_branch(catalog: RestCatalog, table: Table, branch: str, entry: Entry) -> None:
+    """A branch without rows, whose ledger begins with the entry."""
+    catalog.ask(table.refresh)
+    properties = {PROPERTY: entry.to_property()}
+    with warnings.catch_warnings():
+        # That it rewrites instead of marking: neither is needed where whole files go.
+        warnings.filterwarnings("ignore", message="Merge on read")
+        catalog.ask(lambda: table.delete(snapshot_properties=properties, branch=branch))
+    append_nothing(catalog, table, branch, entry)
+
+
+def publish(
+    catalog: RestCatalog,
+    table: Table,
+    branch: str,
+    base: int,
+    *,
+    keep_old_as: str | None = None,
+    properties: Mapping[str, str] | None = None,
+) -> int:
+    """Make the branch's head the table's current snapshot, if ``base`` still is; return the head.
+
+    With it, in the same commit: a tag for what was current, and properties of the table.
+    """
     catalog.ask(table.refresh)
     head = table.metadata.refs[branch].snapshot_id
     still = AssertRefSnapshotId.model_validate({"ref": MAIN_BRANCH, "snapshot-id": base})
@@ -74,39 +134,64 @@ def publish(catalog: RestCatalog, table: Table, branch: str, base: int) -> int:
     requirements = (AssertTableUUID(uuid=table.metadata.table_uuid), still)
     updates = (
         SetSnapshotRefUpdate.model_validate(move),
+        _tag(TAG, head),
         RemoveSnapshotRefUpdate.model_validate({"ref-name": branch}),
+        *([_tag(keep_old_as, base)] if keep_old_as else ()),
+        *([SetPropertiesUpdate(updates=dict(properties))] if properties else ()),
     )
-    try:
-        catalog.ask(lambda: catalog.iceberg.commit_table(table, requirements, updates))
-        reached("committed")
-    except Exception as error:
-        # Refused, or succeeded with the answer lost on the way: the table itself knows which.
-        if _is_current(catalog, table, head):
+    for pause in PAUSES:
+        try:
+            catalog.ask(lambda: catalog.iceberg.commit_table(table, requirements, updates))
+            reached("committed")
             return head
-        if isinstance(error, CommitFailedException):
-            raise CommitConflict(
-                f"Another writer committed to {'.'.join(table.name())} since this was planned.",
-                "Nothing was written twice or lost: run again, it continues after that commit.",
-            ) from error
-        raise
-    return head
+        except Exception as error:
+            # Refused, or succeeded with the answer lost on the way: the table itself knows which.
+            current = _current(catalog, table)
+            if current == head:
+                return head
+            if not isinstance(error, CommitFailedException):
+                raise
+            if current != base:
+                break
+            time.sleep(pause)  # somebody changed a property, or another branch: not the rows
+    raise CommitConflict(
+        f"Another writer committed to {'.'.join(table.name())} since this was planned.",
+        "Nothing was written twice or lost: run again, it continues after that commit.",
+    )
+
+
+def _tag(name: str, snapshot: int) -> SetSnapshotRefUpdate:
+    tag = {"ref-name": name, "snapshot-id": snapshot, "type": SnapshotRefType.TAG}
+    return SetSnapshotRefUpdate.model_validate(tag)
 
 
 def drop_branch(catalog: RestCatalog, table: Table, branch: str) -> None:
     catalog.ask(table.refresh)  # Spark has moved the branch since we made it
-    catalog.ask(table.manage_snapshots().remove_branch(branch).commit)
+    _change_refs(catalog, table, lambda: table.manage_snapshots().remove_branch(branch))
+
+
+def _change_refs(catalog: RestCatalog, table: Table, change: Callable[[], ManageSnapshots]) -> None:
+    """A catalog may refuse one of two commits at once, even if they have nothing to do with another."""
+    for pause in PAUSES:
+        try:
+            catalog.ask(lambda: change().commit())
+            return
+        except CommitFailedException:
+            time.sleep(pause)
+            catalog.ask(table.refresh)
+    raise CommitConflict(
+        f"Other writers kept changing {'.'.join(table.name())} at the same time.", "Run again."
+    )
 
 
 def drop_abandoned_branches(catalog: RestCatalog, table: Table) -> None:
     """What killed runs left behind. A live writer's branch is younger, and fenced in any case."""
-    oldest_alive = time.time() - ABANDONED_AFTER_SECONDS
     for name in list(table.metadata.refs):
-        started = re.fullmatch(rf"{BRANCH_PREFIX}_(\d+)_\w+", name)
-        if started and int(started.group(1)) < oldest_alive:
+        made = re.fullmatch(rf"({WRITER}|{REBUILD})_(\d+)_\w+", name)
+        if made and int(made[2]) < time.time() - ABANDONED_AFTER_SECONDS[made[1]]:
             drop_branch(catalog, table, name)
 
 
-def _is_current(catalog: RestCatalog, table: Table, snapshot: int) -> bool:
+def _current(catalog: RestCatalog, table: Table) -> int | None:
     catalog.ask(table.refresh)
-    current = table.current_snapshot()
-    return current is not None and current.snapshot_id == snapshot
+    return table.metadata.current_snapshot_id

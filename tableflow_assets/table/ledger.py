@@ -9,13 +9,26 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from typing import Literal
 
 from pyiceberg.table import Table
+from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.snapshots import Operation, Snapshot
 
 from tableflow_assets.errors import LedgerError
 
 PROPERTY = "tableflow.ledger"
+# Moves with every commit, so that the newest entry's snapshot never expires: compaction's snapshots
+# have no entry, and expiry would otherwise leave only those.
+TAG = "tableflow_ledger"
+
+
+@dataclass(frozen=True)
+class Forgotten:
+    """Records with this key before these offsets were erased, and must not come back."""
+
+    key_hash: str  # as `_kafka.key_hash`, in hex
+    before: dict[int, int]
 
 
 @dataclass(frozen=True)
@@ -30,6 +43,11 @@ class Entry:
     end: dict[int, int]
     schema_ids: tuple[int, ...] = ()
     run_id: str = ""
+    kind: Literal["records", "origin", "window", "loss", "forget"] = "records"
+    # Which rebuild the rows come from; "" for the first. Dead letters of another do not count.
+    lineage: str = ""
+    lost: tuple[tuple[int, int, int], ...] = ()  # partition, and [from, to) that expired unread
+    forgotten: tuple[Forgotten, ...] = ()
 
     def to_property(self) -> str:
         return json.dumps(asdict(self), separators=(",", ":"), sort_keys=True)
@@ -37,9 +55,19 @@ class Entry:
     @classmethod
     def from_property(cls, text: str) -> Entry:
         known = json.loads(text)
-        for name in ("origin", "start", "end"):  # JSON has no integer keys
-            known[name] = {int(partition): offset for partition, offset in known[name].items()}
-        return cls(**known | {"schema_ids": tuple(known["schema_ids"])})
+        for name in ("origin", "start", "end"):
+            known[name] = _by_partition(known[name])
+        known["schema_ids"] = tuple(known["schema_ids"])
+        known["lost"] = tuple(tuple(lost) for lost in known.get("lost", ()))
+        known["forgotten"] = tuple(
+            Forgotten(one["key_hash"], _by_partition(one["before"]))
+            for one in known.get("forgotten", ())
+        )
+        return cls(**known)
+
+
+def _by_partition(offsets: dict[str, int]) -> dict[int, int]:
+    return {int(partition): offset for partition, offset in offsets.items()}  # JSON's keys are text
 
 
 @dataclass(frozen=True)
@@ -67,32 +95,61 @@ class Ledger:
         return self.entry.topic_id
 
 
-def read_ledger(table: Table) -> Ledger:
-    """Walk back from the current snapshot to the newest entry.
+def read_ledger(table: Table, ref: str = MAIN_BRANCH) -> Ledger:
+    """Walk back from the newest snapshot to the newest entry.
 
     Compaction rewrites files without changing rows, so its snapshots are passed over. Any other
     snapshot without an entry means that somebody else changed the rows: then nothing can be
     promised about the table any more, and we say so instead of guessing.
     """
-    head = table.current_snapshot()
+    head = table.snapshot_by_name(ref)
     if head is None:
         raise _unreadable(table, "it has no snapshot")
-    for snapshot in _ancestors(table, head):
+    for snapshot in ancestors(table, head):
         if (text := _property(snapshot)) is not None:
             return Ledger(Entry.from_property(text), snapshot.timestamp_ms, head.snapshot_id)
         if snapshot.summary is None or snapshot.summary.operation != Operation.REPLACE:
             raise _unreadable(
                 table, f"snapshot {snapshot.snapshot_id} was not written by Tableflow Assets"
             )
-    raise _unreadable(table, "the snapshots that held it have expired")
+    # The way back is broken: several compactions in a row, the first of them expired.
+    tagged = table.snapshot_by_name(TAG)
+    if tagged is None or not _has_the_rows_of(head, tagged) or not (text := _property(tagged)):
+        raise _unreadable(table, "the snapshots that held it have expired")
+    return Ledger(Entry.from_property(text), tagged.timestamp_ms, head.snapshot_id)
 
 
-def _ancestors(table: Table, head: Snapshot) -> Iterator[Snapshot]:
+def read_entries(table: Table) -> list[tuple[Snapshot, Entry]]:
+    """All entries that the table still holds, newest first."""
+    head = table.current_snapshot()
+    return [
+        (snapshot, Entry.from_property(text))
+        for snapshot in (ancestors(table, head) if head else ())
+        if (text := _property(snapshot)) is not None
+    ]
+
+
+def ancestors(table: Table, head: Snapshot) -> Iterator[Snapshot]:
     current: Snapshot | None = head
     while current is not None:
         yield current
         parent = current.parent_snapshot_id
         current = table.snapshot_by_id(parent) if parent is not None else None
+
+
+def _has_the_rows_of(head: Snapshot, tagged: Snapshot) -> bool:
+    """Whether compaction alone can have made one of the other: as many rows, and no deletes.
+
+    The table may have been rolled back before it was compacted: then it has fewer rows. With
+    deletes in play equal counts prove nothing.
+    """
+    counts = [_total(snapshot, "total-records") for snapshot in (head, tagged)]
+    deletes = [_total(snapshot, "total-delete-files") for snapshot in (head, tagged)]
+    return counts[0] == counts[1] and deletes == [0, 0]
+
+
+def _total(snapshot: Snapshot, name: str) -> int:
+    return int(snapshot.summary.additional_properties.get(name, 0)) if snapshot.summary else 0
 
 
 def _property(snapshot: Snapshot) -> str | None:
@@ -103,5 +160,6 @@ def _unreadable(table: Table, why: str) -> LedgerError:
     name = ".".join(table.name())
     return LedgerError(
         f"The ledger of {name} cannot be read: {why}.",
-        "Roll the table back to a snapshot of Tableflow Assets; the next run reads the rest again.",
+        "Roll the table back to a snapshot of Tableflow Assets, then `tableflow resume`: the rest is"
+        " read again. Or replace all rows from the log with `tableflow rebuild`.",
     )

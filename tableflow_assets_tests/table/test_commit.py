@@ -42,7 +42,7 @@ def branch_with_a_row(pipeline: Pipeline, table: Table) -> str:
         .where("id = 0")
         .selectExpr("id + 100 AS id", "amount", "_kafka")
     )
-    commits.append_to_branch(rows, pipeline.spark_table, branch, ledger.entry, records=1)
+    commits.append_to_branch(rows, pipeline.spark_table, branch, ledger.entry, gather=True)
     return branch
 
 
@@ -107,8 +107,8 @@ def test_a_branch_whose_writer_is_long_gone_is_removed_by_the_next_run(
 ) -> None:
     table = table_of(pipeline)
     with monkeypatch.context() as long_ago:
-        now = commits.time.time()
-        long_ago.setattr(commits.time, "time", lambda: now - commits.ABANDONED_AFTER_SECONDS - 9)
+        then = commits.time.time() - commits.ABANDONED_AFTER_SECONDS[commits.WRITER] - 9
+        long_ago.setattr(commits.time, "time", lambda: then)
         abandoned = commits.open_branch(pipeline.catalog, table, head_of(pipeline))
     alive = commits.open_branch(pipeline.catalog, table, head_of(pipeline))
     assert set(branches_of(pipeline)) == {abandoned, alive}

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
-from tableflow_assets.errors import LedgerError
+from tableflow_assets.errors import LedgerError, Suspended
 from tableflow_assets.pipeline import Pipeline
-from tableflow_assets.table.ledger import Entry, read_ledger
+from tableflow_assets.rebuild import rebuild
+from tableflow_assets.table.ledger import Entry, Forgotten, read_ledger
 from tableflow_assets.tableflow import Tableflow
 from tableflow_assets_tests.kafka_topics import PAYMENT, KafkaTopic, payments
 from tableflow_assets_tests.tables import head_of, ids_of, pipeline_of, table_of, verified
@@ -22,6 +25,10 @@ def test_an_entry_comes_back_from_its_text_as_it_was() -> None:
         end={0: 9, 10: 2**62},
         schema_ids=(3, 1),
         run_id="r",
+        kind="loss",
+        lineage="a1",
+        lost=((0, 5, 7),),
+        forgotten=(Forgotten("00ff", {0: 9, 10: 0}),),
     )
     assert Entry.from_property(entry.to_property()) == entry
 
@@ -44,10 +51,37 @@ def maintain(pipeline: Pipeline, procedure: str, arguments: str) -> None:
     ).collect()
 
 
-def test_compaction_does_not_disturb_the_ledger(pipeline: Pipeline) -> None:
+def compact(pipeline: Pipeline) -> None:
     head = head_of(pipeline)
     maintain(pipeline, "rewrite_data_files", "options => map('rewrite-all', 'true')")
     assert head_of(pipeline) != head
+
+
+def expire_all_but_the_newest(pipeline: Pipeline) -> None:
+    expire = "older_than => TIMESTAMP '2100-01-01 00:00:00', retain_last => 1"
+    maintain(pipeline, "expire_snapshots", expire)
+
+
+def roll_back_one_commit(pipeline: Pipeline) -> None:
+    parent = table_of(pipeline).current_snapshot().parent_snapshot_id  # type: ignore[union-attr]
+    maintain(pipeline, "rollback_to_snapshot", f"snapshot_id => {parent}")
+
+
+MAINTENANCE = {
+    "compaction": [compact],
+    "expiry": [expire_all_but_the_newest],
+    "compaction, then expiry": [compact, expire_all_but_the_newest],
+    "two compactions, then expiry": [compact, compact, expire_all_but_the_newest],
+    "all of it twice": [compact, expire_all_but_the_newest] * 2,
+}
+
+
+@pytest.mark.parametrize("steps", MAINTENANCE.values(), ids=MAINTENANCE.keys())
+def test_the_ledger_outlives_maintenance(
+    pipeline: Pipeline, steps: list[Callable[[Pipeline], None]]
+) -> None:
+    for step in steps:
+        step(pipeline)
     assert read_ledger(table_of(pipeline)).committed == {0: 4, 1: 0}
     assert pipeline.catch_up().rows == 1
     assert ids_of(pipeline) == [0, 1, 2, 3, 4]
@@ -55,8 +89,7 @@ def test_compaction_does_not_disturb_the_ledger(pipeline: Pipeline) -> None:
 
 
 def test_after_a_rollback_the_records_are_read_again(pipeline: Pipeline) -> None:
-    parent = table_of(pipeline).current_snapshot().parent_snapshot_id  # type: ignore[union-attr]
-    maintain(pipeline, "rollback_to_snapshot", f"snapshot_id => {parent}")
+    roll_back_one_commit(pipeline)
     assert ids_of(pipeline) == [0, 1]
     verified(pipeline)
     assert pipeline.catch_up().rows == 3
@@ -64,20 +97,28 @@ def test_after_a_rollback_the_records_are_read_again(pipeline: Pipeline) -> None
     verified(pipeline)
 
 
-def test_old_snapshots_may_expire(pipeline: Pipeline) -> None:
-    expire = "older_than => TIMESTAMP '2100-01-01 00:00:00', retain_last => 1"
-    maintain(pipeline, "expire_snapshots", expire)
-    assert len(table_of(pipeline).snapshots()) == 1
-    assert pipeline.catch_up().rows == 1
+def test_a_rolled_back_and_compacted_table_is_not_taken_for_the_newer_one(
+    pipeline: Pipeline,
+) -> None:
+    roll_back_one_commit(pipeline)
+    compact(pipeline)
+    assert pipeline.catch_up().rows == 3
+    assert ids_of(pipeline) == [0, 1, 2, 3, 4]
     verified(pipeline)
 
 
-def test_a_ledger_whose_snapshots_all_expired_is_an_error_and_not_a_new_beginning(
+def test_a_ledger_that_cannot_be_proven_stops_the_path_and_a_rebuild_resolves_it(
     pipeline: Pipeline,
 ) -> None:
-    maintain(pipeline, "rewrite_data_files", "options => map('rewrite-all', 'true')")
-    expire = "older_than => TIMESTAMP '2100-01-01 00:00:00', retain_last => 1"
-    maintain(pipeline, "expire_snapshots", expire)
+    """The tag still names the newer commit, whose rows the table no longer has."""
+    roll_back_one_commit(pipeline)
+    compact(pipeline)
+    expire_all_but_the_newest(pipeline)
     with pytest.raises(LedgerError, match=f"{pipeline.topic.table} cannot be read"):
+        read_ledger(table_of(pipeline))
+    with pytest.raises(Suspended, match=f"tableflow rebuild {pipeline.topic.name}"):
         pipeline.catch_up()
-    assert ids_of(pipeline) == [0, 1, 2, 3]
+    assert ids_of(pipeline) == [0, 1]
+    rebuild(pipeline)
+    assert ids_of(pipeline) == [0, 1, 2, 3, 4]
+    verified(pipeline)
