@@ -4,31 +4,40 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 
+from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyspark.sql import DataFrame, SparkSession
 
 from tableflow_assets.boundary import reached
 from tableflow_assets.catalog.rest import RestCatalog
-from tableflow_assets.decode.decode import decode
+from tableflow_assets.decode.decode import Decoded, Schemas, decode
 from tableflow_assets.decode.types import table_schema
 from tableflow_assets.errors import CommitConflict, UndecodableRecords
 from tableflow_assets.settings import Topic
-from tableflow_assets.source.log import Log, TopicIdentity
-from tableflow_assets.source.plan import Plan, origin_of, plan
+from tableflow_assets.source.log import Log, Offsets, TopicIdentity
+from tableflow_assets.source.plan import Plan, lost_before, origin_of, plan
 from tableflow_assets.source.reader import read_records
-from tableflow_assets.source.registry import Registry, Subject
+from tableflow_assets.source.registry import Registry
+from tableflow_assets.source.steps import steps
 from tableflow_assets.table import commit as commits
-from tableflow_assets.table.create import create_table
+from tableflow_assets.table import known_tables
+from tableflow_assets.table.create import create_table, refuse_another_mode
 from tableflow_assets.table.dead_letters import SUFFIX, keep_dead_letters
 from tableflow_assets.table.evolve import evolve
+from tableflow_assets.table.forgotten import without_forgotten
+from tableflow_assets.table.keyed import last_change_of_every_key, rows_of_changes
 from tableflow_assets.table.ledger import Entry, Ledger, read_ledger
+from tableflow_assets.table.suspension import suspending
 
-CONFLICT_RETRIES = 3
+FRUITLESS_RETRIES = 3
+# Up to so many records, a shuffle that gathers them into few files costs less than it saves. With
+# keys it always does: the next batch of changes has to look into every file.
+GATHER_UP_TO_RECORDS = 200_000
 logger = logging.getLogger(__name__)
 
 
@@ -40,6 +49,8 @@ class Committed:
     dead_letters: int
     skipped: int
     snapshots: tuple[int, ...]
+    # Of a table with keys: how many changed in each window (its start).
+    keys_changed: tuple[tuple[datetime, int], ...] = ()
 
     def and_then(self, other: Committed) -> Committed:
         return Committed(
@@ -47,10 +58,12 @@ class Committed:
             dead_letters=self.dead_letters + other.dead_letters,
             skipped=self.skipped + other.skipped,
             snapshots=self.snapshots + other.snapshots,
+            keys_changed=self.keys_changed + other.keys_changed,
         )
 
 
 NOTHING = Committed(0, 0, 0, ())
+OnCommit = Callable[[Plan, Committed], None]
 
 
 @dataclass(frozen=True)
@@ -71,56 +84,81 @@ class Pipeline:
         Makes the table where there is none, and gives it the columns of a new schema version, also
         when there is nothing to read.
         """
-        topic = self.log.identify(self.topic.name)
-        table = self.evolve(self.ensure_table(topic), self._subject())
-        return plan(self.log, topic, read_ledger(table), until)
+        with suspending(self.catalog, self.topic):
+            topic = self.log.identify(self.topic.name)
+            table = self.evolve(self.ensure_table(topic), self.schemas())
+            return plan(self.log, topic, read_ledger(table), until)
 
     def materialize(
-        self,
-        planned: Plan,
-        run_id: str = "",
-        on_commit: Callable[[Plan, Committed], None] = lambda *_: None,
+        self, planned: Plan, run_id: str = "", on_commit: OnCommit = lambda *_: None
     ) -> Committed:
         """Commit the planned records, step by step; each step is whole or not there at all."""
-        total = NOTHING
-        for attempt in range(CONFLICT_RETRIES + 1):
-            try:
-                for step in planned.steps(self.topic.max_records):
-                    done = self._commit(step, run_id)
-                    total = total.and_then(done)
-                    on_commit(step, done)
-                return total
-            except CommitConflict:
-                if attempt == CONFLICT_RETRIES:
-                    raise
-                logger.info("%s: another writer was faster; planning again", self.topic.name)
-                planned = planned.after(read_ledger(self.ensure_table(planned.topic)))
-        raise AssertionError("unreachable")
+        total, fruitless = NOTHING, 0
+        with suspending(self.catalog, self.topic):
+            while True:
+                try:
+                    for step in steps(self.log, planned, self.topic):
+                        done = self._commit(step, run_id)
+                        total = total.and_then(done)
+                        on_commit(step, done)
+                    return total
+                except CommitConflict:
+                    rest = planned.after(read_ledger(self.ensure_table(planned.topic)))
+                    # Another writer's progress is progress too.
+                    fruitless = 0 if rest.size < planned.size else fruitless + 1
+                    if fruitless > FRUITLESS_RETRIES:
+                        raise
+                    logger.info("%s: another writer was faster; planning again", self.topic.name)
+                    planned = rest
 
     def catch_up(self, run_id: str = "", until: datetime | None = None) -> Committed:
         return self.materialize(self.plan(until), run_id)
 
+    def accept_loss(self, run_id: str = "") -> dict[int, tuple[int, int]]:
+        """Go on after the offsets that expired unread, and write down which they were."""
+        topic = self.log.identify(self.topic.name)
+        table = self.ensure_table(topic)
+        ledger = read_ledger(table)
+        lost = lost_before(self.log, topic, ledger)
+        if lost:
+            start = ledger.committed | {partition: to for partition, (_, to) in lost.items()}
+            entry = replace(
+                ledger.entry,
+                kind="loss",
+                start=start,
+                end=start,
+                run_id=run_id,
+                lost=(*ledger.entry.lost, *((p, *offsets) for p, offsets in sorted(lost.items()))),
+            )
+            with commits.own_branch(self.catalog, table, ledger.head) as branch:
+                commits.append_nothing(self.catalog, table, branch, entry)
+                commits.publish(self.catalog, table, branch, ledger.head)
+        return lost
+
     def ensure_table(self, topic: TopicIdentity) -> Table:
         table = self.catalog.find(self.topic.table)
-        if table is not None and table.current_snapshot() is not None:
-            return table
-        begin = origin_of(self.log, topic)
-        subject = self._subject()
-        origin = Entry(
-            topic=topic.name,
-            cluster_id=topic.cluster_id,
-            topic_id=topic.topic_id,
-            origin=begin,
-            start=begin,
-            end=begin,
+        if table is None:
+            known_tables.refuse_a_vanished_table(self.state_dir, self.topic, self.catalog.namespace)
+        if table is None or table.current_snapshot() is None:
+            schema = self.wanted_columns(self.schemas())
+            origin = first_entry(topic, origin_of(self.log, topic))
+            table = create_table(self.catalog, self.topic, schema, origin, self.state_dir)
+        known_tables.remember(
+            self.state_dir, self.topic, table.metadata.table_uuid, self.catalog.namespace
         )
-        schema = table_schema(subject.latest.text, subject.name)
-        return create_table(self.catalog, self.topic, schema, origin, self.state_dir)
+        return table
 
-    def evolve(self, table: Table, subject: Subject) -> Table:
+    def evolve(self, table: Table, schemas: Schemas) -> Table:
         """Give the table the columns of the newest registered schema."""
-        wanted = table_schema(subject.latest.text, subject.name)
-        return evolve(self.catalog, table, wanted)
+        refuse_another_mode(table, self.topic)
+        return evolve(self.catalog, table, self.wanted_columns(schemas))
+
+    def wanted_columns(self, schemas: Schemas) -> Schema:
+        return table_schema(schemas.value.latest.text, schemas.value.name, self.topic.mode)
+
+    def schemas(self) -> Schemas:
+        key = self.registry.key_subject(self.topic.name) if self.topic.is_keyed else None
+        return Schemas(self.registry.value_subject(self.topic.name), key)
 
     @cached_property
     def spark(self) -> SparkSession:
@@ -134,56 +172,80 @@ class Pipeline:
     def dead_table(self) -> str:
         return f"`{self.spark_catalog}`.`{self.catalog.namespace}`.`{self.topic.table}{SUFFIX}`"
 
-    def _subject(self) -> Subject:
-        return self.registry.value_subject(self.topic.name)
-
     def _commit(self, step: Plan, run_id: str) -> Committed:
-        subject = self._subject()
-        table = self.evolve(self.ensure_table(step.topic), subject)
+        schemas = self.schemas()
+        table = self.evolve(self.ensure_table(step.topic), schemas)
         ledger = read_ledger(table)
         _refuse_a_stale_plan(step, ledger)
-        reached("planned")
         commits.drop_abandoned_branches(self.catalog, table)
-
-        records = read_records(self.spark, self.log.bootstrap_servers, step)
-        decoded = decode(records, subject, table.schema())
-        entry = _next_entry(step, ledger, subject, run_id)
-        branch = commits.open_branch(self.catalog, table, ledger.head)
-        try:
-            commits.append_to_branch(decoded.rows, self.spark_table, branch, entry, step.size)
-            reached("files_written")
-            seen = decoded.seen.get
-            if seen["dead"]:
-                self._handle_bad_records(decoded.dead, seen["dead"], step, run_id)
-            reached("dead_letters_kept")
+        reached("planned")
+        with commits.own_branch(self.catalog, table, ledger.head) as branch:
+            done = self.write(step, ledger, schemas, table, branch, run_id)
             head = commits.publish(self.catalog, table, branch, ledger.head)
-        except BaseException:
-            self._abandon(table, branch)
-            raise
+        return replace(done, snapshots=(head,))
+
+    def write(
+        self, step: Plan, ledger: Ledger, schemas: Schemas, table: Table, branch: str, run_id: str
+    ) -> Committed:
+        """Read and decode a step's records, and put them on a branch that no reader sees."""
+        records = read_records(self.spark, self.log.bootstrap_servers, step)
+        records = without_forgotten(records, ledger.entry, schemas.key)
+        decoded = decode(records, schemas, table.schema(), self.topic.mode)
+        entry = _next_entry(step, ledger, schemas, run_id)
+        if self.topic.is_keyed:
+            changed = self._write_changes(decoded, branch, entry)
+        else:
+            gather = step.size <= GATHER_UP_TO_RECORDS
+            commits.append_to_branch(decoded.rows, self.spark_table, branch, entry, gather=gather)
+            changed = ()
+        reached("files_written")
+        seen = decoded.counts()
+        if seen.dead:
+            self._handle_bad_records(decoded.dead, seen.dead, entry)
+        reached("dead_letters_kept")
         is_kept = self.topic.bad_records == "dead_letter"
         return Committed(
-            rows=seen["records"] - seen["dead"],
-            dead_letters=seen["dead"] if is_kept else 0,
-            skipped=0 if is_kept else seen["dead"],
-            snapshots=(head,),
+            rows=seen.records - seen.dead,
+            dead_letters=seen.dead if is_kept else 0,
+            skipped=0 if is_kept else seen.dead,
+            snapshots=(),
+            keys_changed=changed,
         )
 
-    def _handle_bad_records(self, dead: DataFrame, count: int, step: Plan, run_id: str) -> None:
-        if self.topic.bad_records == "dead_letter":
-            keep_dead_letters(self.spark, dead, self.dead_table, step.topic.topic_id, run_id)
-        elif self.topic.bad_records == "suspend":
-            first = dead.select("partition", "offset", "problem").limit(5).collect()
-            places = ", ".join(f"{r.problem} at {r.partition}:{r.offset}" for r in first)
-            raise UndecodableRecords(
-                f"{count} records of {self.topic.name!r} cannot be decoded ({places}).",
-                "Nothing was committed. Set `bad_records: dead_letter` to keep them aside and go on.",
-            )
+    def _write_changes(
+        self, decoded: Decoded, branch: str, entry: Entry
+    ) -> tuple[tuple[datetime, int], ...]:
+        with last_change_of_every_key(self.spark, decoded.rows) as changes:
+            target = f"{self.spark_table}.`branch_{branch}`"
+            with rows_of_changes(self.spark, changes, target) as rows:
+                commits.append_to_branch(rows, self.spark_table, branch, entry, gather=True)
+            return changes.per_window(self.topic.window)
 
-    def _abandon(self, table: Table, branch: str) -> None:
-        try:
-            commits.drop_branch(self.catalog, table, branch)
-        except Exception as error:  # the fault that brought us here is the one to report
-            logger.debug("the branch %s is left for a later run to remove: %s", branch, error)
+    def _handle_bad_records(self, dead: DataFrame, count: int, entry: Entry) -> None:
+        if self.topic.bad_records != "suspend":
+            is_skipped = self.topic.bad_records == "skip"
+            keep_dead_letters(self.spark, dead, self.dead_table, entry, is_skipped)
+            return
+        first = dead.select("partition", "offset", "problem").limit(5).collect()
+        places = ", ".join(f"{r.problem} at {r.partition}:{r.offset}" for r in first)
+        raise UndecodableRecords(
+            f"{count} records of {self.topic.name!r} cannot be decoded ({places}).",
+            "Nothing was committed. Set `bad_records: dead_letter` to keep them aside and go on.",
+        )
+
+
+def first_entry(topic: TopicIdentity, origin: Offsets, lineage: str = "") -> Entry:
+    """Of a table without rows: where in the log it begins."""
+    return Entry(
+        topic=topic.name,
+        cluster_id=topic.cluster_id,
+        topic_id=topic.topic_id,
+        origin=origin,
+        start=origin,
+        end=origin,
+        kind="origin",
+        lineage=lineage,
+    )
 
 
 def _refuse_a_stale_plan(step: Plan, ledger: Ledger) -> None:
@@ -198,16 +260,15 @@ def _refuse_a_stale_plan(step: Plan, ledger: Ledger) -> None:
             )
 
 
-def _next_entry(step: Plan, ledger: Ledger, subject: Subject, run_id: str) -> Entry:
+def _next_entry(step: Plan, ledger: Ledger, schemas: Schemas, run_id: str) -> Entry:
     # A partition that this plan does not know yet stays where it is.
     start = ledger.committed | {offsets.partition: offsets.start for offsets in step.ranges}
-    return Entry(
-        topic=step.topic.name,
-        cluster_id=step.topic.cluster_id,
-        topic_id=step.topic.topic_id,
+    return replace(
+        ledger.entry,
+        kind="records",
         origin=start | ledger.origin,
         start=start,
         end=start | {offsets.partition: offsets.end for offsets in step.ranges},
-        schema_ids=tuple(schema.schema_id for schema in subject.versions),
+        schema_ids=tuple(schema.schema_id for schema in schemas.value.versions),
         run_id=run_id,
     )

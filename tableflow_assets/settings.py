@@ -55,7 +55,11 @@ class TopicOptions(Block):
     group: Word = "topics"
     description: str | None = None
     # The upper limit refuses a slip of the keyboard.
-    max_records: Annotated[int, Field(gt=0, le=1_000_000_000)] = 5_000_000
+    max_records: Annotated[int, Field(gt=0, le=1_000_000_000)] = 1_000_000
+    max_bytes: Annotated[int, Field(gt=0, le=2**40)] = 2**30
+    # Of a table with keys: into how many parts its rows are laid out, so that a batch of few keys
+    # looks through few of them.
+    key_buckets: Annotated[int, Field(gt=0, le=4096)] = 8
 
     def over(self, defaults: TopicOptions) -> TopicOptions:
         """These options, and those of the defaults where nothing is set here."""
@@ -72,6 +76,11 @@ class Topic(TopicOptions):
     @property
     def table(self) -> str:
         return table_name(self.name)
+
+    @property
+    def is_keyed(self) -> bool:
+        """Whether the table holds one row a key, and not one a record."""
+        return self.mode in ("upsert", "cdc")
 
 
 class SettingsShape(Block):

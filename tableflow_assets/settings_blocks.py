@@ -64,7 +64,7 @@ HttpUrl = Annotated[str, _shaped(_HTTP, "http(s)://host, no password, no query",
 Servers = Annotated[str, _shaped(rf"{_SERVER}(,{_SERVER})*", "host:port,host:port", quiet=True)]
 S3Url = Annotated[str, _shaped(r"s3://[a-z0-9.-]+(/[^\s@?#]*)?", "s3://bucket/path", quiet=True)]
 SparkUrl = Annotated[str, _shaped(_SPARK, _SPARK_HELP, quiet=True)]
-Mode = Annotated[Literal["append"], _planned("upsert", "cdc", "cdc_history", allowed="append")]
+Mode = Literal["append", "upsert", "cdc", "cdc_history"]
 Format = Annotated[Literal["iceberg"], _planned("delta", allowed="iceberg")]
 
 

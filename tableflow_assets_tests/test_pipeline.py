@@ -10,13 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tableflow_assets.errors import (
-    DataLoss,
-    LedgerError,
-    SchemaNotFound,
-    TopicNotFound,
-    UndecodableRecords,
-)
+from tableflow_assets.errors import SchemaNotFound, Suspended, TopicNotFound
 from tableflow_assets.pipeline import NOTHING, Committed, Pipeline
 from tableflow_assets.source.plan import Plan
 from tableflow_assets.table.verify import verify
@@ -306,7 +300,7 @@ def test_records_that_expired_before_they_were_read_are_reported_as_lost(
     kafka_topic.send(PAYMENT, payments(6, first=2), partition=0)
     kafka_topic.delete_records_before(partition=0, offset=7)
     head = head_of(pipeline)
-    with pytest.raises(DataLoss, match=r"begins at offset 7.* read up to 2: 5 offsets expired"):
+    with pytest.raises(Suspended, match=r"begins at offset 7.* read up to 2: 5 offsets expired"):
         pipeline.catch_up()
     assert head_of(pipeline) == head
     assert ids_of(pipeline) == [0, 1]
@@ -333,7 +327,7 @@ def test_a_topic_that_was_created_again_is_not_mixed_into_the_table(
     kafka_topic.create(partitions=2)
     kafka_topic.send(PAYMENT, payments(5, first=50))
     head = head_of(pipeline)
-    with pytest.raises(LedgerError, match="deleted and created again"):
+    with pytest.raises(Suspended, match="deleted and created again"):
         pipeline.catch_up()
     assert head_of(pipeline) == head
     assert ids_of(pipeline) == [0, 1, 2]
@@ -369,7 +363,7 @@ def test_a_step_that_fails_leaves_the_table_as_it_was_and_no_branch(
     kafka_topic.send(PAYMENT, payments(2, first=3), partition=0)
     kafka_topic.send_bytes([b"no avro at all"], partition=0)
     head = head_of(pipeline)
-    with pytest.raises(UndecodableRecords, match="not_confluent_framed at 0:5") as caught:
+    with pytest.raises(Suspended, match="not_confluent_framed at 0:5") as caught:
         pipeline.catch_up()
     assert "1 records of" in caught.value.problem
     assert head_of(pipeline) == head
@@ -391,6 +385,6 @@ def test_a_snapshot_of_somebody_else_stops_the_path(
     table.append(foreign)
     head = head_of(pipeline)
     kafka_topic.send(PAYMENT, payments(2, first=2))
-    with pytest.raises(LedgerError, match=f"snapshot {head} was not written by Tableflow Assets"):
+    with pytest.raises(Suspended, match=f"snapshot {head} was not written by Tableflow Assets"):
         pipeline.catch_up()
     assert head_of(pipeline) == head

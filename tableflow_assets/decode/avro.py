@@ -22,45 +22,42 @@ HEADER_BYTES = 5
 DECODED = "__tableflow_decoded"
 
 
-def decoded_value(subject: Subject) -> Column:
-    """The value as a struct in the newest version's shape; null where it cannot be decoded."""
+def decoded(framed: Column, subject: Subject) -> Column:
+    """Key or value, in the newest version's shape; null where it cannot be decoded."""
     reader = _reader_schema(subject.latest.text)
     options = {"avroSchema": reader, "mode": "PERMISSIVE"}
-    body = F.substr(F.col("value"), F.lit(HEADER_BYTES + 1))
+    body = F.substr(framed, F.lit(HEADER_BYTES + 1))
 
     def branch(otherwise: Column, schema: RegisteredSchema) -> Column:
-        decoded = from_avro(body, schema.text, options)
-        return F.when(_header() == F.lit(_header_of(schema)), decoded).otherwise(otherwise)
+        value = from_avro(body, schema.text, options)
+        return F.when(_header(framed) == F.lit(_header_of(schema)), value).otherwise(otherwise)
 
     return reduce(branch, subject.versions, F.lit(None))
 
 
-def schema_id(subject: Subject) -> Column:
-    """The id of the schema that the value was written with; null where it is not a known one."""
+def schema_id(framed: Column, subject: Subject) -> Column:
+    """The id of the schema that it was written with; null where it is not a known one."""
 
     def branch(otherwise: Column, schema: RegisteredSchema) -> Column:
-        return F.when(_header() == F.lit(_header_of(schema)), schema.schema_id).otherwise(otherwise)
+        is_it = _header(framed) == F.lit(_header_of(schema))
+        return F.when(is_it, schema.schema_id).otherwise(otherwise)
 
     return reduce(branch, subject.versions, F.lit(None).cast("int"))
 
 
-def problem(decoded: Column, known_id: Column, is_text: Column) -> Column:
-    """Why a record could not be decoded; null where it could."""
-    value = F.col("value")
-    unframed = (F.length(value) < HEADER_BYTES) | (
-        F.substr(value, F.lit(1), F.lit(1)) != F.lit(b"\x00")
-    )
-    return (
-        F.when(value.isNull(), "null_value")
-        .when(unframed, "not_confluent_framed")
-        .when(known_id.isNull(), "unknown_schema_id")
-        .when(decoded[DECODED].isNull(), "malformed_avro")
-        .when(~is_text, "invalid_utf8")
-    )
+def was_decoded(decoded: Column, subject: Subject) -> Column:
+    """Not so where the bytes after the header are not what their schema says."""
+    is_record = _is_record(json.loads(subject.latest.text))
+    return (decoded[DECODED] if is_record else decoded).isNotNull()
 
 
-def _header() -> Column:
-    return F.substr(F.col("value"), F.lit(1), F.lit(HEADER_BYTES))
+def is_framed(bytes_: Column) -> Column:
+    is_long_enough = F.length(bytes_) >= HEADER_BYTES
+    return is_long_enough & (F.substr(bytes_, F.lit(1), F.lit(1)) == F.lit(b"\x00"))
+
+
+def _header(framed: Column) -> Column:
+    return F.substr(framed, F.lit(1), F.lit(HEADER_BYTES))
 
 
 def _header_of(schema: RegisteredSchema) -> bytes:
@@ -70,8 +67,14 @@ def _header_of(schema: RegisteredSchema) -> bytes:
 def _reader_schema(schema_text: str) -> str:
     """The newest schema, made to accept records of all older ones, and with the marker."""
     schema = _with_defaults(json.loads(schema_text))
+    if not _is_record(schema):
+        return schema_text  # a key of one value: null already says that it could not be read
     marker = {"name": DECODED, "type": "boolean", "default": True}
     return json.dumps(schema | {"fields": [*schema["fields"], marker]})
+
+
+def _is_record(schema: Any) -> bool:
+    return isinstance(schema, dict) and schema.get("type") == "record"
 
 
 def _with_defaults(schema: Any) -> Any:

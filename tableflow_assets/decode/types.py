@@ -43,8 +43,10 @@ from pyiceberg.types import (
 )
 
 from tableflow_assets.errors import UnsupportedSchema
+from tableflow_assets.settings_blocks import Mode
 
 KAFKA_COLUMN = "_kafka"
+KEYED_MODES = ("upsert", "cdc")  # one row a key
 LARGEST_PRECISION = 38
 
 _PRIMITIVES: dict[str, IcebergType] = {
@@ -67,8 +69,11 @@ _LOGICAL: dict[tuple[str, str], IcebergType] = {
 }
 
 
-def table_schema(avro_text: str, subject: str) -> Schema:
-    """The registry's fields as columns, plus ``_kafka``: where each row comes from."""
+def table_schema(avro_text: str, subject: str, mode: Mode = "append") -> Schema:
+    """The registry's fields as columns, plus ``_kafka``: where each row comes from.
+
+    In mode `cdc` the columns are those of the changed row, which Debezium's envelope has in `after`.
+    """
     avro = json.loads(avro_text)
     if not isinstance(avro, dict) or avro.get("type") != "record":
         raise UnsupportedSchema(
@@ -77,14 +82,35 @@ def table_schema(avro_text: str, subject: str) -> Schema:
         )
     mapping = _Mapping(subject)
     columns = mapping.fields(avro, path=())
+    if mode == "cdc":
+        columns = _changed_row(columns, subject)
     _refuse_clashing_names(subject, [column.name for column in columns])
-    return Schema(*columns, mapping.field(KAFKA_COLUMN, kafka_struct(mapping.ids), _KAFKA_DOC))
+    return Schema(
+        *columns, mapping.field(KAFKA_COLUMN, kafka_struct(mapping.ids, mode), _KAFKA_DOC)
+    )
+
+
+def _changed_row(envelope: list[NestedField], subject: str) -> list[NestedField]:
+    kinds = {field.name: field.field_type for field in envelope}
+    after = kinds.get("after")
+    if not isinstance(after, StructType) or not isinstance(kinds.get("op"), StringType):
+        raise UnsupportedSchema(
+            f"{subject} is not a Debezium envelope: it needs a record `after` and a string `op`.",
+            "Set `mode: upsert` for values without an envelope, or `mode: append` to keep them all.",
+        )
+    return list(after.fields)
 
 
 _KAFKA_DOC = "Where this row comes from: its place in the Kafka log."
 
 
-def kafka_struct(ids: Any) -> StructType:
+KEY_HASH_DOC = "Equal for equal keys: the first half of the SHA-256 of the decoded key"
+KEY_TIMESTAMP_DOC = (
+    "The key's largest timestamp in this partition: decides when it moves to another"
+)
+
+
+def kafka_struct(ids: Any, mode: Mode = "append") -> StructType:
     def field(name: str, kind: IcebergType, doc: str) -> NestedField:
         return NestedField(next(ids), name, kind, required=False, doc=doc)
 
@@ -93,6 +119,12 @@ def kafka_struct(ids: Any) -> StructType:
         NestedField(next(ids), "value", BinaryType(), required=False),
     )
     headers = ListType(next(ids), header, element_required=False)
+    of_key = []
+    if mode in KEYED_MODES:
+        of_key = [
+            field("key_hash", BinaryType(), KEY_HASH_DOC),
+            field("key_timestamp", TimestamptzType(), KEY_TIMESTAMP_DOC),
+        ]
     return StructType(
         field("partition", IntegerType(), "Kafka partition"),
         field("offset", LongType(), "Offset within the partition"),
@@ -100,6 +132,7 @@ def kafka_struct(ids: Any) -> StructType:
         field("key", BinaryType(), "The record's key, as it was sent"),
         field("headers", headers, "The record's headers"),
         field("schema_id", IntegerType(), "The registry's id of the schema it was written with"),
+        *of_key,
     )
 
 

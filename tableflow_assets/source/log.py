@@ -8,7 +8,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 from confluent_kafka import IsolationLevel, KafkaException, TopicCollection, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AdminClient,
+    ConfigResource,
+    OffsetSpec,
+    ResourceType,
+)
 
 from tableflow_assets.errors import ServerUnreachable, TopicNotFound
 
@@ -92,6 +97,12 @@ class Log:
         found = self._offsets(topic, OffsetSpec.for_timestamp(int(moment.timestamp() * 1000)))
         end = self.end(topic)
         return {p: offset if offset >= 0 else end[p] for p, offset in found.items()}
+
+    def is_compacted(self, topic: str) -> bool:
+        """Whether records may vanish from the middle of the log, once their key has a newer one."""
+        resource = ConfigResource(ResourceType.TOPIC, topic)
+        asked = self._admin.describe_configs([resource], request_timeout=TIMEOUT_SECONDS)
+        return "compact" in self._result(asked[resource])["cleanup.policy"].value
 
     def _offsets(self, topic: TopicIdentity, spec: Any) -> Offsets:
         asked = {TopicPartition(topic.name, partition): spec for partition in topic.partitions}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -44,20 +44,18 @@ class Plan:
             ranges.append(OffsetRange(offsets.partition, start, max(start, offsets.end)))
         return replace(self, ranges=tuple(ranges))
 
-    def steps(self, max_records: int) -> Iterator[Plan]:
-        """Cut into commits of at most about ``max_records``, all partitions moving together."""
-        count = max(1, -(-self.size // max_records))
-        for number in range(count):
-            ranges = tuple(_slice(offsets, number, count) for offsets in self.ranges)
-            step = replace(self, ranges=ranges)
-            if step.size:
-                yield step
+    def without(self, step: Plan) -> Plan:
+        """What remains after a step from this plan's beginning."""
+        ends = {offsets.partition: offsets.end for offsets in step.ranges}
+        ranges = (replace(offsets, start=ends[offsets.partition]) for offsets in self.ranges)
+        return replace(self, ranges=tuple(ranges))
 
-
-def _slice(offsets: OffsetRange, number: int, count: int) -> OffsetRange:
-    start = offsets.start + offsets.size * number // count
-    end = offsets.start + offsets.size * (number + 1) // count
-    return OffsetRange(offsets.partition, start, end)
+    def up_to(self, ends: Mapping[int, int]) -> Plan:
+        """This plan's beginning, as far as these offsets, and no further than it goes itself."""
+        ranges = tuple(
+            replace(r, end=min(r.end, max(r.start, ends[r.partition]))) for r in self.ranges
+        )
+        return replace(self, ranges=ranges)
 
 
 def plan(log: Log, topic: TopicIdentity, ledger: Ledger, until: datetime | None = None) -> Plan:
@@ -79,18 +77,28 @@ def origin_of(log: Log, topic: TopicIdentity) -> Offsets:
     return log.earliest(topic)
 
 
+def lost_before(log: Log, topic: TopicIdentity, ledger: Ledger) -> dict[int, tuple[int, int]]:
+    """Per partition, the offsets [from, to) that expired before the table had read them."""
+    _refuse_another_log(topic, ledger)
+    earliest = log.earliest(topic)
+    committed = {partition: ledger.committed.get(partition, 0) for partition in topic.partitions}
+    return {p: (committed[p], earliest[p]) for p in topic.partitions if earliest[p] > committed[p]}
+
+
 def _refuse_another_log(topic: TopicIdentity, ledger: Ledger) -> None:
     if ledger.cluster_id != topic.cluster_id:
         raise LedgerError(
             f"The table of {topic.name!r} was built from the cluster {ledger.cluster_id}; the"
             f" settings now lead to {topic.cluster_id}.",
-            "Point the settings at the first cluster, or use another namespace for this one.",
+            "Point the settings back at the first cluster, or use another namespace for this one;"
+            f" or replace the rows with this one's: `tableflow rebuild {topic.name}`.",
         )
     if ledger.topic_id != topic.topic_id:
         raise LedgerError(
             f"The topic {topic.name!r} was deleted and created again: its id is {topic.topic_id},"
             f" the table holds records of {ledger.topic_id}. The table stays as it is.",
-            "Use another namespace for the new topic, or drop the table to begin anew.",
+            "Use another namespace for the new topic, or replace the rows with its own:"
+            f" `tableflow rebuild {topic.name}`.",
         )
 
 
@@ -102,11 +110,13 @@ def _refuse_a_gap(
         raise DataLoss(
             f"The log of {where} begins at offset {earliest}, but the table has only read up to"
             f" {committed}: {earliest - committed} offsets expired before they were read.",
-            "The table stays as it is. Lengthen the topic's retention before it happens again.",
+            "Go on without them, which the ledger records:"
+            f" `tableflow resume {topic.name} --accept-loss`.",
         )
     if end < committed:
         raise LedgerError(
             f"The log of {where} ends at offset {end}, before the {committed} that the table has"
             " read: the log was truncated or replaced.",
-            "The table stays as it is. Compare them with `tableflow verify`.",
+            f"Compare them with `tableflow verify {topic.name}`. Replace the rows with the log's:"
+            f" `tableflow rebuild {topic.name}`.",
         )

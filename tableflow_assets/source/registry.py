@@ -44,7 +44,16 @@ class Registry:
 
     def value_subject(self, topic: str) -> Subject:
         """The topic's value schemas, under Confluent's default subject name."""
-        name = f"{topic}-value"
+        return self._subject(f"{topic}-value")
+
+    def key_subject(self, topic: str) -> Subject | None:
+        """The topic's key schemas; None where keys are plain bytes."""
+        try:
+            return self._subject(f"{topic}-key")
+        except SchemaNotFound:
+            return None
+
+    def _subject(self, name: str) -> Subject:
         versions = self._ask(lambda: self._client.get_versions(name), name)
         return Subject(name, tuple(self._version(name, version) for version in sorted(versions)))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pydantic
 from pyiceberg.exceptions import CommitFailedException, ValidationError
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
@@ -26,6 +27,8 @@ def evolve(catalog: RestCatalog, table: Table, wanted: Schema) -> Table:
             f"Another writer changed the columns of {'.'.join(table.name())} at the same time.",
             "Run again: it sees the new columns.",
         ) from error
+    except pydantic.ValidationError:
+        raise  # an answer of the catalog that makes no sense says nothing about the schema
     except (ValidationError, ValueError) as error:
         raise IncompatibleSchema(
             f"The newest schema does not fit the table {'.'.join(table.name())}: {error}",

@@ -15,6 +15,15 @@ Window = Literal["hour", "day"]
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
+def rows_in(table: Table) -> int:
+    """All rows: those written, less those marked as deleted since."""
+    snapshot = table.current_snapshot()
+    if snapshot is None or snapshot.summary is None:
+        return 0
+    totals = snapshot.summary.additional_properties
+    return int(totals.get("total-records", 0)) - int(totals.get("total-position-deletes", 0))
+
+
 def rows_added(table: Table, window: Window, snapshots: Iterable[int]) -> dict[datetime, int]:
     """Per window (its start), the rows that these snapshots added."""
     rows: Counter[datetime] = Counter()

@@ -1,0 +1,85 @@
+"""`tableflow rebuild`: read a topic's log again."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import click
+
+from tableflow_assets.commands.show import json_option, print_json, print_table, progress_bar
+from tableflow_assets.errors import TableflowError
+from tableflow_assets.settings import load_settings
+
+if TYPE_CHECKING:
+    from tableflow_assets.pipeline import Committed, Pipeline
+
+
+@click.command()
+@click.argument("topic")
+@click.option(
+    "--window", help="Only this window's rows: 2026-11-16, or 2026-11-16-07:00 for an hour."
+)
+@click.option("--until", help="With --window: the last window of a range.")
+@json_option
+def rebuild(topic: str, window: str | None, until: str | None, as_json: bool) -> None:
+    """Replace a table's rows by what the log holds, in one step; the old ones stay under a tag.
+
+    Needed after a change of `mode`, after a topic was deleted and created again, or where somebody
+    else wrote to the table. Readers see the old rows until the new ones are complete and verified.
+    """
+    from tableflow_assets.tableflow import Tableflow
+
+    if until and not window:
+        raise click.UsageError("--until needs --window")
+    tableflow = Tableflow(load_settings())
+    pipeline = tableflow.pipeline(tableflow.topic(topic))
+    done = _windows(pipeline, window, until or window) if window else _whole_table(pipeline)
+    result = {
+        "topic": topic,
+        "rows": done.rows,
+        "dead_letters": done.dead_letters,
+        "skipped": done.skipped,
+        "snapshot": str(done.snapshots[-1]),
+    }
+    if as_json:
+        print_json(result)
+    else:
+        print_table("Rebuilt", list(result), [list(result.values())])
+
+
+def _whole_table(pipeline: Pipeline) -> Committed:
+    from tableflow_assets.rebuild import rebuild
+
+    with progress_bar() as progress:
+        task = progress.add_task(pipeline.topic.name, total=None)
+
+        def on_plan(more: int) -> None:
+            known = progress.tasks[task].total or 0
+            progress.update(task, total=known + more)
+
+        return rebuild(
+            pipeline,
+            run_id="cli",
+            on_plan=on_plan,
+            on_commit=lambda step, _: progress.advance(task, step.size),
+        )
+
+
+def _windows(pipeline: Pipeline, first: str, last: str | None) -> Committed:
+    from tableflow_assets.rebuild_windows import rebuild_windows
+
+    step = timedelta(days=1) if pipeline.topic.window == "day" else timedelta(hours=1)
+    start, end = _start_of(first), _start_of(last or first) + step
+    return rebuild_windows(pipeline, start, end, run_id="cli")
+
+
+def _start_of(window: str) -> datetime:
+    for shape in ("%Y-%m-%d", "%Y-%m-%d-%H:%M"):
+        try:
+            return datetime.strptime(window, shape).replace(tzinfo=UTC)
+        except ValueError:
+            continue
+    raise TableflowError(
+        f"{window!r} is not a window.", "Write a day as 2026-11-16, an hour as 2026-11-16-07:00."
+    )
