@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dagster as dg
 
-from tableflow_assets.defs.checks import exactly_once_check
+from tableflow_assets.defs.checks import exactly_once_check, not_suspended_check
 from tableflow_assets.defs.jobs import verify_job, verify_schedule
 from tableflow_assets.defs.new_offsets import new_offsets_sensor
 from tableflow_assets.defs.resources import resources_from
@@ -16,14 +16,14 @@ from tableflow_assets.source.discovery import known_topics
 
 def build_definitions(settings: Settings) -> dg.Definitions:
     topics = known_topics(settings)
-    checks = [exactly_once_check(topic, settings) for topic in topics]
+    comparisons = [exactly_once_check(topic, settings) for topic in topics]
     return dg.Definitions(
         assets=[
             *(topic_asset(topic, settings) for topic in topics),
             *(table_asset(topic, settings) for topic in topics),
         ],
-        asset_checks=checks,
-        jobs=[verify_job(checks)],
+        asset_checks=[*comparisons, *(not_suspended_check(topic, settings) for topic in topics)],
+        jobs=[verify_job(comparisons)],
         schedules=[verify_schedule()],
         sensors=[new_offsets_sensor(topics, settings), schema_changes_sensor(topics, settings)],
         resources=resources_from(settings),

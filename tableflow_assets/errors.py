@@ -48,6 +48,14 @@ class IncompatibleSchema(TableflowError):
     """A new schema version would change existing columns in a way that loses data."""
 
 
+class ModeChanged(TableflowError):
+    """The settings name another mode than the one that the table was made in."""
+
+
+class RebuildFailed(TableflowError):
+    """What was read anew from the log is not what the log holds; the table is as it was."""
+
+
 class UndecodableRecords(TableflowError):
     """Records that cannot be decoded stand in the range to commit."""
 
@@ -56,9 +64,17 @@ class LedgerError(TableflowError):
     """The table's ledger contradicts the log, or itself."""
 
 
+class TableGone(LedgerError):
+    """The catalog has no table where there was one, and its ledger with it."""
+
+
 class CommitConflict(TableflowError):
     """Another writer committed to the table since this commit was planned."""
 
 
 class DataLoss(TableflowError):
     """The log no longer holds records that the table does not have yet."""
+
+
+class Suspended(TableflowError):
+    """The topic waits for somebody to resolve what it ran into; its table stays as it is."""

@@ -1,10 +1,11 @@
-"""The asset check of every table: is it the log, exactly once?"""
+"""The asset checks of every table: is it the log, exactly once? Does its topic go on?"""
 
 import dagster as dg
 
-from tableflow_assets.defs.names import CHECK_NAME, table_key
-from tableflow_assets.defs.resources import IcebergCatalogResource, KafkaResource
+from tableflow_assets.defs.names import CHECK_NAME, SUSPENSION_CHECK_NAME, table_key
+from tableflow_assets.defs.resources import IcebergCatalogResource, KafkaResource, RegistryResource
 from tableflow_assets.settings import Settings, Topic
+from tableflow_assets.table.suspension import Suspension, find_suspension
 from tableflow_assets.table.verify import verify
 
 
@@ -21,20 +22,24 @@ def exactly_once_check(topic: Topic, settings: Settings) -> dg.AssetChecksDefini
         description="Compares table and log offset by offset: nothing missing, nothing twice.",
     )
     def exactly_once(
-        config: ExactlyOnceConfig, kafka: KafkaResource, catalog: IcebergCatalogResource
+        config: ExactlyOnceConfig,
+        kafka: KafkaResource,
+        registry: RegistryResource,
+        catalog: IcebergCatalogResource,
     ) -> dg.AssetCheckResult:
         results = verify(
             kafka.log(),
             catalog.client(),
             topic.name,
             topic.table,
+            registry=registry.client(),
             newest_commit_only=not config.whole_log,
         )
         return dg.AssetCheckResult(
             passed=all(result.ok for result in results),
             metadata={
                 "compared": "the whole log" if config.whole_log else "the newest commit",
-                "records": sum(result.expected for result in results),
+                "records": sum(result.records for result in results),
                 "missing": sum(result.missing for result in results),
                 "duplicated": sum(result.duplicated for result in results),
                 "partitions": dg.MetadataValue.table(
@@ -46,6 +51,47 @@ def exactly_once_check(topic: Topic, settings: Settings) -> dg.AssetChecksDefini
         )
 
     return exactly_once
+
+
+def not_suspended_check(topic: Topic, settings: Settings) -> dg.AssetChecksDefinition:
+    key = table_key(topic, settings.namespace)
+
+    @dg.asset_check(
+        name=SUSPENSION_CHECK_NAME,
+        asset=key,
+        description="Fails while the topic is suspended, with why and the command that resolves it.",
+    )
+    def not_suspended(catalog: IcebergCatalogResource) -> dg.AssetCheckResult:
+        found = find_suspension(catalog.client(), topic, settings.state_dir)
+        shown = suspension_evaluation(key, found)
+        return dg.AssetCheckResult(
+            passed=shown.passed,
+            severity=shown.severity,
+            description=shown.description,
+            metadata=shown.metadata,
+        )
+
+    return not_suspended
+
+
+def suspension_evaluation(
+    table: dg.AssetKey, suspension: Suspension | None
+) -> dg.AssetCheckEvaluation:
+    """What the check says; the sensor says it too, as soon as it sees a change."""
+    if suspension is None:
+        return dg.AssetCheckEvaluation(table, SUSPENSION_CHECK_NAME, passed=True)
+    return dg.AssetCheckEvaluation(
+        table,
+        SUSPENSION_CHECK_NAME,
+        passed=False,
+        severity=dg.AssetCheckSeverity.ERROR,
+        description=f"{suspension.reason} Resolve it with: {suspension.resolve}",
+        metadata={
+            "reason": suspension.reason,
+            "since": suspension.since,
+            "resolve": dg.MetadataValue.md(f"`{suspension.resolve}`"),
+        },
+    )
 
 
 def _shown(result: dict[str, object]) -> dict[str, str | int | float | bool]:

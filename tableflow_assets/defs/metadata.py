@@ -12,6 +12,7 @@ from pyiceberg.table import Table
 from tableflow_assets.pipeline import Committed
 from tableflow_assets.settings import Topic
 from tableflow_assets.table.ledger import read_ledger
+from tableflow_assets.table.windows import rows_in
 
 Metadata = dict[str, dg.MetadataValue | str | int]
 
@@ -28,11 +29,11 @@ def table_definition_metadata(topic: Topic, namespace: str) -> Metadata:
     }
 
 
-def commit_metadata(table: Table, committed: Committed, rows_in_table: int) -> Metadata:
+def commit_metadata(table: Table, committed: Committed) -> Metadata:
     """After a run: what it brought, and what the table is now."""
     ledger = read_ledger(table)
     return {
-        "dagster/row_count": rows_in_table,
+        "dagster/row_count": rows_in(table),
         "dagster/column_schema": column_schema(table.schema()),
         "dagster/uri": table.location(),
         "rows_committed": committed.rows,
@@ -54,6 +55,10 @@ def commit_metadata(table: Table, committed: Committed, rows_in_table: int) -> M
 
 def window_metadata(rows: int, added: int) -> Metadata:
     return {"dagster/partition_row_count": rows, "rows_added": added}
+
+
+def keyed_window_metadata(keys_changed: int) -> Metadata:
+    return {"keys_changed": keys_changed}
 
 
 def offsets_metadata(ends: Mapping[int, int]) -> Metadata:

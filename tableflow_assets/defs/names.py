@@ -7,6 +7,7 @@ import dagster as dg
 from tableflow_assets.settings import Topic
 
 CHECK_NAME = "exactly_once"
+SUSPENSION_CHECK_NAME = "not_suspended"
 
 
 def topic_key(topic: Topic) -> dg.AssetKey:

@@ -8,9 +8,10 @@ import dagster as dg
 from tableflow_assets.defs.names import table_key, topic_key
 from tableflow_assets.defs.new_offsets import RUN_TAG
 from tableflow_assets.defs.partitions import current_window
-from tableflow_assets.defs.resources import RegistryResource
+from tableflow_assets.defs.resources import IcebergCatalogResource, RegistryResource
 from tableflow_assets.errors import TableflowError
 from tableflow_assets.settings import Settings, Topic
+from tableflow_assets.table.suspension import find_suspension
 
 SENSOR_NAME = "schema_changes"
 INTERVAL_SECONDS = 15
@@ -27,17 +28,20 @@ def schema_changes_sensor(topics: Sequence[Topic], settings: Settings) -> dg.Sen
         default_status=dg.DefaultSensorStatus.RUNNING,
     )
     def schema_changes(
-        context: dg.SensorEvaluationContext, registry: RegistryResource
+        context: dg.SensorEvaluationContext,
+        registry: RegistryResource,
+        catalog: IcebergCatalogResource,
     ) -> dg.SensorResult | dg.SkipReason:
         known = _read_cursor(context.cursor)
         try:
             client = registry.client()
             versions = {topic.name: client.latest_version(topic.name) for topic in topics}
+            changed = [topic for topic in topics if known.get(topic.name) != versions[topic.name]]
+            # A version seen for the first time belongs to a table that is yet to be made, or current.
+            evolved = [topic for topic in changed if known.get(topic.name) is not None]
+            evolved = _not_suspended(evolved, catalog, settings)
         except TableflowError as error:
             return dg.SkipReason(str(error))
-        changed = [topic for topic in topics if known.get(topic.name) != versions[topic.name]]
-        # A version seen for the first time belongs to a table that is yet to be made, or is current.
-        evolved = [topic for topic in changed if known.get(topic.name) is not None]
         return dg.SensorResult(
             run_requests=[_request(topic, settings.namespace) for topic in evolved],
             skip_reason=None if evolved else f"{len(topics)} topics, no new schema version",
@@ -52,6 +56,16 @@ def schema_changes_sensor(topics: Sequence[Topic], settings: Settings) -> dg.Sen
         )
 
     return schema_changes
+
+
+def _not_suspended(
+    topics: Sequence[Topic], catalog: IcebergCatalogResource, settings: Settings
+) -> list[Topic]:
+    """`tableflow resume` gives a table its new columns; a run before that would only fail."""
+    if not topics:
+        return []
+    client = catalog.client()
+    return [t for t in topics if find_suspension(client, t, settings.state_dir) is None]
 
 
 def _request(topic: Topic, namespace: str) -> dg.RunRequest:

@@ -5,6 +5,8 @@ from datetime import UTC, datetime
 
 import dagster as dg
 from dagster_pyspark import LazyPySparkResource
+from pydantic import Field
+from pyiceberg.table import Table
 from pyspark.sql import SparkSession
 
 from tableflow_assets.boundary import reached
@@ -17,6 +19,7 @@ from tableflow_assets.defs.resources import (
     RegistryResource,
 )
 from tableflow_assets.pipeline import Committed, Pipeline
+from tableflow_assets.rebuild_windows import rebuild_windows
 from tableflow_assets.settings import Settings, Topic
 from tableflow_assets.source.plan import Plan
 from tableflow_assets.spark_session import ensure_spark_answers, give_up_soon
@@ -62,6 +65,15 @@ def table_asset(topic: Topic, settings: Settings) -> dg.AssetsDefinition:
 def _description(topic: Topic) -> str:
     about = topic.description or f"The records of the Kafka topic `{topic.name}`."
     return f"{about}\n\nEvery record of `{topic.name}` exactly once, as an Iceberg table."
+
+
+class MaterializeConfig(dg.Config):
+    """What can be chosen when a window is launched by hand."""
+
+    rebuild: bool = Field(
+        default=False,
+        description="Read the windows' records from the log again and replace their rows.",
+    )
 
 
 @dataclass(frozen=True)
@@ -115,6 +127,7 @@ def _ops(topic: Topic, settings: Settings) -> tuple[dg.OpDefinition, ...]:
     @dg.op(name=f"materialize_{topic.table}", pool=f"tableflow_{topic.table}")
     def materialize(
         context: dg.OpExecutionContext,
+        config: MaterializeConfig,
         planned: Plan,
         kafka: KafkaResource,
         registry: RegistryResource,
@@ -133,7 +146,13 @@ def _ops(topic: Topic, settings: Settings) -> tuple[dg.OpDefinition, ...]:
             )
 
         pipeline = connected.pipeline(kafka, registry, catalog, pyspark)
-        return pipeline.materialize(planned, context.run_id, on_commit)
+        committed = pipeline.materialize(planned, context.run_id, on_commit)
+        if config.rebuild:
+            start, end = _launched_windows(context, topic)
+            context.log.info(f"reading the records of [{start or 'the oldest'}, {end}) again")
+            rebuilt = rebuild_windows(pipeline, start, end, context.run_id)
+            committed = committed.and_then(rebuilt)
+        return committed
 
     @dg.op(name=f"sync_catalog_{topic.table}", out=dg.Out(dg.Nothing))
     def sync_catalog(
@@ -154,6 +173,16 @@ def _until(context: dg.OpExecutionContext) -> datetime | None:
     return end if end <= datetime.now(UTC) else None
 
 
+def _launched_windows(
+    context: dg.OpExecutionContext, topic: Topic
+) -> tuple[datetime | None, datetime]:
+    """[start, end); records older than the first window count to the first, so that has no start."""
+    launched = context.partition_time_window
+    first = windows_of(topic).get_first_partition_window()
+    is_first = first is not None and launched.start <= first.start
+    return (None if is_first else launched.start), launched.end
+
+
 def _report(
     context: dg.AssetExecutionContext,
     topic: Topic,
@@ -163,27 +192,50 @@ def _report(
     table = catalog.client().find(topic.table)
     if table is None:
         raise AssertionError(f"{topic.table} was committed to and is not in the catalog")
-    in_all = _by_key(topic, rows_in_all(table, topic.window))
-    added = _by_key(topic, rows_added(table, topic.window, committed.snapshots))
-    about_table = metadata.commit_metadata(table, committed, sum(in_all.values()))
+    windows = _windows(topic, table, committed)
+    about_table = metadata.commit_metadata(table, committed)
 
     launched = set(context.partition_keys)
     for key in launched:
-        about_window = metadata.window_metadata(in_all.get(key, 0), added.get(key, 0))
-        context.add_asset_metadata(about_table | about_window, partition_key=key)
+        context.add_asset_metadata(about_table | windows.about(key), partition_key=key)
     # Late and early records: windows that nobody launched, but that this run changed.
     known = windows_of(topic)
-    for key in sorted(set(added) - launched):
+    for key in sorted(set(windows.changed) - launched):
         if not known.has_partition_key(key):
-            context.log.warning(f"{added[key]} rows have a timestamp in the future, window {key}")
+            changed = windows.changed[key]
+            context.log.warning(f"{changed} rows have a timestamp in the future, window {key}")
             continue
         context.log_event(
             dg.AssetMaterialization(
                 asset_key=table_key(topic, catalog.namespace),
                 partition=key,
-                metadata=about_table | metadata.window_metadata(in_all[key], added[key]),
+                metadata=about_table | windows.about(key),
             )
         )
+
+
+@dataclass(frozen=True)
+class _Windows:
+    """By partition key: what a run changed; and all rows, unless a row may leave its window."""
+
+    changed: dict[str, int]
+    rows: dict[str, int] | None
+
+    def about(self, key: str) -> metadata.Metadata:
+        if self.rows is None:
+            return metadata.keyed_window_metadata(self.changed.get(key, 0))
+        return metadata.window_metadata(self.rows.get(key, 0), self.changed.get(key, 0))
+
+
+def _windows(topic: Topic, table: Table, committed: Committed) -> _Windows:
+    if topic.is_keyed:
+        changed: dict[datetime, int] = {}
+        for start, keys in committed.keys_changed:
+            changed[start] = changed.get(start, 0) + keys
+        return _Windows(_by_key(topic, changed), None)
+    added = rows_added(table, topic.window, committed.snapshots)
+    in_all = rows_in_all(table, topic.window)
+    return _Windows(_by_key(topic, added), _by_key(topic, in_all))
 
 
 def _by_key(topic: Topic, rows: dict[datetime, int]) -> dict[str, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tableflow_assets import connections
+from tableflow_assets.defs import new_offsets
 from tableflow_assets.settings import Settings, TopicOptions
 from tableflow_assets.stack.stack import Stack
 from tableflow_assets_tests.defs.dagster_world import DagsterWorld, day, settings_on
@@ -48,3 +50,22 @@ def closed_port() -> int:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return int(listener.getsockname()[1])
+
+
+class Clock:
+    """What the sensor takes for `time`, and for nobody else: the test sets the time of day."""
+
+    def __init__(self) -> None:
+        self.now = time.time()
+        self.sleep = time.sleep
+        self.monotonic = time.monotonic
+
+    def time(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(new_offsets, "time", clock)
+    return clock

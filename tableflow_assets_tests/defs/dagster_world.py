@@ -52,15 +52,10 @@ class DagsterWorld:
     def catalog(self) -> RestCatalog:
         return Tableflow(self.settings).catalog
 
-    def launch(
-        self, *names: str, window: str | None = None, raise_on_error: bool = True
-    ) -> ExecuteInProcessResult:
+    def launch(self, *names: str, window: str | None = None, **how: Any) -> ExecuteInProcessResult:
         """A run as the sensor asks for it: these tables and their checks, the current window."""
-        return self._run(
-            names,
-            partition_key=window or current_window(self.topic(names[0])),
-            raise_on_error=raise_on_error,
-        )
+        window = window or current_window(self.topic(names[0]))
+        return self._run(names, partition_key=window, **how)
 
     def launch_range(self, *names: str, first: str, last: str) -> ExecuteInProcessResult:
         """A backfill with the policy `single_run`: one run for all windows, first to last."""
@@ -124,6 +119,12 @@ def materializations(run: ExecuteInProcessResult) -> dict[str, dict[str, Any]]:
             values = {name: value.value for name, value in found.metadata.items()}
             reported[str(found.partition)] = values
     return reported
+
+
+def evaluation(run: ExecuteInProcessResult, check: str) -> dg.AssetCheckEvaluation:
+    """What a run of one table says of this check."""
+    (found,) = (one for one in run.get_asset_check_evaluations() if one.check_name == check)
+    return found
 
 
 def day(days_ago: int) -> datetime:

@@ -210,9 +210,10 @@ def test_a_table_tells_its_name_and_topic_before_any_run(graph: Any, table: str)
     assert metadata["topic"] == LAB_TABLES[table][0]
 
 
-def test_every_table_has_the_exactly_once_check_and_no_other(graph: Any) -> None:
+def test_every_table_has_its_two_checks_and_no_other(graph: Any) -> None:
     checks = {(key.asset_key.to_user_string(), key.name) for key in graph.asset_check_keys}
-    assert checks == {(f"tableflow/{table}", "exactly_once") for table in LAB_TABLES}
+    names = ("exactly_once", "not_suspended")
+    assert checks == {(f"tableflow/{table}", name) for table in LAB_TABLES for name in names}
 
 
 @pytest.mark.parametrize("sensor", ["new_offsets", "schema_changes"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,6 @@ from dagster._core.remote_origin import RegisteredCodeLocationOrigin, RemoteRepo
 from dagster._core.test_utils import create_run_for_test
 
 from tableflow_assets import connections
-from tableflow_assets.defs import new_offsets
 from tableflow_assets.defs.new_offsets import (
     FIRST_WAIT_SECONDS,
     RUN_TAG,
@@ -28,7 +26,7 @@ from tableflow_assets.defs.resources import IcebergCatalogResource, KafkaResourc
 from tableflow_assets.settings import Settings, TopicOptions
 from tableflow_assets.source import log
 from tableflow_assets.source.discovery import remembered
-from tableflow_assets_tests.defs.conftest import MakeWorld
+from tableflow_assets_tests.defs.conftest import Clock, MakeWorld
 from tableflow_assets_tests.defs.dagster_world import (
     DagsterWorld,
     append_as_a_stranger,
@@ -49,6 +47,7 @@ def observed(tick: SensorExecutionData) -> dict[str, dict[str, Any]]:
     return {
         event.asset_key.to_user_string(): {k: v.value for k, v in event.metadata.items()}
         for event in tick.asset_events
+        if isinstance(event, dg.AssetObservation)
     }
 
 
@@ -71,25 +70,6 @@ def leave_a_run(
     origin = RemoteRepositoryOrigin(location, "__repository__").get_job_origin("__ASSET_JOB")
     tags = {RUN_TAG: launched_by}
     create_run_for_test(world.instance, status=status, tags=tags, remote_job_origin=origin)
-
-
-class Clock:
-    """What the sensor takes for `time`, and for nobody else: the test sets the time of day."""
-
-    def __init__(self) -> None:
-        self.now = time.time()
-        self.sleep = time.sleep
-        self.monotonic = time.monotonic
-
-    def time(self) -> float:
-        return self.now
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    clock = Clock()
-    monkeypatch.setattr(new_offsets, "time", clock)
-    return clock
 
 
 # ---- when a run is asked for ----

@@ -23,6 +23,7 @@ from tableflow_assets_tests.defs.dagster_world import (
     day,
     day_key,
     duplicate_rows,
+    evaluation,
     materializations,
     milliseconds,
     payments,
@@ -89,6 +90,7 @@ def test_a_run_plans_materializes_syncs_the_catalog_and_checks(landed: Landed) -
         f"{prefix}.materialize",
         f"{prefix}.sync_catalog",
         f"{prefix}_exactly_once",
+        f"{prefix}_not_suspended",
     ]
 
 
@@ -157,8 +159,8 @@ def test_dagster_counts_the_windows_that_a_run_has_touched_as_materialized(lande
 
 
 def test_the_exactly_once_check_of_a_run_passes_over_what_it_committed(landed: Landed) -> None:
-    (check,) = landed.run.get_asset_check_evaluations()
-    assert (check.asset_key, check.check_name) == (landed.world.key(landed.name), "exactly_once")
+    check = evaluation(landed.run, "exactly_once")
+    assert check.asset_key == landed.world.key(landed.name)
     assert check.passed
     found = {name: value.value for name, value in check.metadata.items()}
     assert (found["records"], found["missing"], found["duplicated"]) == (11, 0, 0)
@@ -276,7 +278,7 @@ def test_a_topic_that_fails_does_not_stop_the_others_of_its_run(
     # The log shows the next step, not only that it went wrong.
     assert "Register the topic's value schema" in str(failed[0].step_failure_data.error)
     assert rows_of(world.table(other_topic.name)) == 3
-    (check,) = run.get_asset_check_evaluations()
+    check = evaluation(run, "exactly_once")
     assert (check.asset_key, check.passed) == (world.key(other_topic.name), True)
 
 
@@ -314,7 +316,7 @@ def test_the_exactly_once_check_fails_where_rows_are_duplicated(
     world.launch(kafka_topic.name)
     assert duplicate_rows(world.table(kafka_topic.name)) == 4
 
-    (check,) = launch(world, kafka_topic).get_asset_check_evaluations()
+    check = evaluation(launch(world, kafka_topic), "exactly_once")
     assert not check.passed
     assert check.severity == dg.AssetCheckSeverity.ERROR
     found = {name: value.value for name, value in check.metadata.items()}
@@ -331,12 +333,13 @@ def test_the_exactly_once_check_fails_where_only_one_partition_has_duplicates(
     world.launch(kafka_topic.name)
     duplicate_rows(world.table(kafka_topic.name), where="_kafka.partition = 1")
 
-    (check,) = world.run_job("verify").get_asset_check_evaluations()
+    check = evaluation(world.run_job("verify"), "exactly_once")
 
     assert not check.passed
     found = {name: value.value for name, value in check.metadata.items()}
     assert (found["records"], found["missing"], found["duplicated"]) == (8, 0, 4)
-    assert [record.data["ok"] for record in found["partitions"].records] == [True, False]
+    by_partition = [record.data for record in found["partitions"].records]
+    assert [partition["duplicated"] for partition in by_partition] == [0, 4]
 
 
 def test_the_verify_job_compares_the_whole_log_not_only_the_newest_commit(
@@ -347,8 +350,8 @@ def test_the_verify_job_compares_the_whole_log_not_only_the_newest_commit(
         send(kafka_topic, count, datetime.now(UTC))
         run = world.launch(kafka_topic.name)
 
-    (of_run,) = run.get_asset_check_evaluations()
-    (of_job,) = world.run_job("verify").get_asset_check_evaluations()
+    of_run = evaluation(run, "exactly_once")
+    of_job = evaluation(world.run_job("verify"), "exactly_once")
 
     assert (of_run.metadata["records"].value, of_job.metadata["records"].value) == (2, 5)
     assert (of_run.passed, of_job.passed) == (True, True)
@@ -357,6 +360,6 @@ def test_the_verify_job_compares_the_whole_log_not_only_the_newest_commit(
 def test_the_verify_job_passes_where_there_is_no_table_yet(
     world_of: MakeWorld, kafka_topic: KafkaTopic
 ) -> None:
-    (check,) = world_of(kafka_topic.name).run_job("verify").get_asset_check_evaluations()
+    check = evaluation(world_of(kafka_topic.name).run_job("verify"), "exactly_once")
     assert check.passed
     assert check.metadata["partitions"].value == "no table yet"

@@ -1,0 +1,78 @@
+"""Which tables were there once, so that one that was dropped is not quietly made anew.
+
+A hint in the state folder: without it, a table that is gone counts as one that never was.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from uuid import UUID
+
+from tableflow_assets.errors import TableGone
+from tableflow_assets.settings import Topic
+
+
+def remember(state_dir: Path, topic: Topic, uuid: UUID, namespace: str) -> None:
+    """Note the table's uuid; costs a read of one small file where it is known already."""
+    name, text = _name(topic, namespace), str(uuid)
+    if remembered(state_dir).get(name) == text:
+        return
+    with _only_writer(state_dir):
+        _write(state_dir, remembered(state_dir) | {name: text})
+
+
+def forget(state_dir: Path, topic: Topic, namespace: str) -> None:
+    """The table may be made anew."""
+    name = _name(topic, namespace)
+    if name not in remembered(state_dir):
+        return
+    with _only_writer(state_dir):
+        _write(state_dir, {n: u for n, u in remembered(state_dir).items() if n != name})
+
+
+def refuse_a_vanished_table(state_dir: Path, topic: Topic, namespace: str) -> None:
+    """To be called where the catalog has no such table."""
+    name = _name(topic, namespace)
+    if (uuid := remembered(state_dir).get(name)) is not None:
+        raise TableGone(
+            f"The table {name} (uuid {uuid}) of {topic.name!r} is gone from the catalog: dropped or"
+            " renamed by somebody, or the settings lead to another catalog.",
+            f"Bring it back, or make it anew from the log: `tableflow rebuild {topic.name}`.",
+        )
+
+
+def remembered(state_dir: Path) -> dict[str, str]:
+    """Namespace and table → uuid."""
+    try:
+        known = json.loads(_file(state_dir).read_text())
+        return {str(name): str(uuid) for name, uuid in known.items()}
+    except (FileNotFoundError, ValueError, AttributeError):
+        return {}
+
+
+def _write(state_dir: Path, known: dict[str, str]) -> None:
+    path = _file(state_dir)
+    draft = path.with_suffix(".tmp")
+    draft.write_text(json.dumps(dict(sorted(known.items())), indent=1))
+    draft.replace(path)
+
+
+@contextmanager
+def _only_writer(state_dir: Path) -> Iterator[None]:
+    """Runs of several tables, in several processes, share the file."""
+    state_dir.mkdir(parents=True, exist_ok=True)
+    with (state_dir / "tables.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _name(topic: Topic, namespace: str) -> str:
+    return f"{namespace}.{topic.table}"
+
+
+def _file(state_dir: Path) -> Path:
+    return state_dir / "tables.json"

@@ -1,0 +1,202 @@
+"""A topic that cannot go on by itself: why, since when, and the command that resolves it.
+
+It stands in a property of the topic's table, beside the ledger: whoever opens the table sees it, and
+no run of any process touches the table before it is gone. The property belongs to no snapshot, so a
+writer's condition on the current snapshot holds whether or not it is set meanwhile.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import random
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.table import Table, Transaction
+
+from tableflow_assets.catalog.rest import RestCatalog
+from tableflow_assets.errors import (
+    CommitConflict,
+    DataLoss,
+    IncompatibleSchema,
+    LedgerError,
+    Suspended,
+    TableflowError,
+    TableGone,
+    UndecodableRecords,
+    UnsupportedSchema,
+)
+from tableflow_assets.settings import Topic
+from tableflow_assets.table.known_tables import refuse_a_vanished_table
+
+PROPERTY = "tableflow.suspended"
+# What no later run can mend by itself. A server that is away, or a lost race, is not of these.
+SUSPENDING = (DataLoss, LedgerError, IncompatibleSchema, UndecodableRecords, UnsupportedSchema)
+# What resolves each, as the arguments of `tableflow`.
+RESOLVED_BY = {
+    DataLoss.__name__: "resume {topic} --accept-loss",
+    LedgerError.__name__: "rebuild {topic}",
+}
+ADVICE = {
+    DataLoss.__name__: (
+        "`{resolve}` goes on after the lost offsets and records them in the ledger. Lengthen the"
+        " topic's retention before it happens again."
+    ),
+    LedgerError.__name__: (
+        "`{resolve}` replaces the rows with those of the log; the old ones stay reachable under a"
+        " tag. Or mend the cause (point the settings back, roll the table back), then"
+        " `tableflow resume {topic}`."
+    ),
+    IncompatibleSchema.__name__: (
+        "Register a version that only adds optional fields or widens types, then `{resolve}`."
+    ),
+    UnsupportedSchema.__name__: "Register a version that can become a table, then `{resolve}`.",
+    UndecodableRecords.__name__: (
+        "Set `bad_records: dead_letter` to keep them aside and go on, then `{resolve}`."
+    ),
+}
+ATTEMPTS = 10
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Suspension:
+    """``error`` is the name of its class; ``since`` in ISO format, UTC; ``resolve`` a command."""
+
+    reason: str
+    error: str
+    since: str
+    resolve: str
+
+    @classmethod
+    def because_of(cls, error: TableflowError, topic: Topic) -> Suspension:
+        kind = next(kind for kind in SUSPENDING if isinstance(error, kind)).__name__
+        return cls(
+            reason=error.problem,
+            error=kind,
+            since=datetime.now(UTC).isoformat(timespec="seconds"),
+            resolve=f"tableflow {RESOLVED_BY.get(kind, 'resume {topic}').format(topic=topic.name)}",
+        )
+
+    def to_property(self) -> str:
+        return json.dumps(asdict(self), sort_keys=True)
+
+    @classmethod
+    def from_property(cls, text: str, topic: Topic) -> Suspension:
+        try:
+            known = json.loads(text)
+            return cls(**{name: str(known[name]) for name in cls.__annotations__})
+        except (ValueError, TypeError, KeyError):  # set by hand: still a wish to stop here
+            return cls(text, error="", since="", resolve=f"tableflow resume {topic.name}")
+
+    def to_error(self, topic: Topic) -> Suspended:
+        advice = ADVICE.get(self.error, "`{resolve}` ends it.")
+        since = f" since {self.since}" if self.since else ""
+        return Suspended(
+            f"The topic {topic.name!r} is suspended{since}: {self.reason}",
+            advice.format(topic=topic.name, resolve=self.resolve),
+        )
+
+
+def suspension_of(table: Table, topic: Topic) -> Suspension | None:
+    """As of when the table was loaded; asks nobody."""
+    text = table.properties.get(PROPERTY)
+    return Suspension.from_property(text, topic) if text else None
+
+
+def find_suspension(catalog: RestCatalog, topic: Topic, state_dir: Path) -> Suspension | None:
+    """As it is now. A table that was there and is gone has nowhere to say so, and counts as well."""
+    table = catalog.find(topic.table)
+    if table is not None:
+        return suspension_of(table, topic)
+    try:
+        refuse_a_vanished_table(state_dir, topic, catalog.namespace)
+    except TableGone as error:
+        return Suspension.because_of(error, topic)
+    return None
+
+
+@contextmanager
+def suspending(catalog: RestCatalog, topic: Topic) -> Iterator[None]:
+    """Refuses a suspended topic; suspends it where the body meets what no later run can mend."""
+    table = catalog.find(topic.table)
+    if table is not None and (known := suspension_of(table, topic)):
+        raise known.to_error(topic)
+    try:
+        yield
+    except SUSPENDING as error:
+        suspension = suspend_if_possible(catalog, topic, error)
+        if suspension is None:
+            raise
+        raise suspension.to_error(topic) from error
+
+
+def suspend(catalog: RestCatalog, topic: Topic, error: TableflowError) -> Suspension | None:
+    """Write it down, once; the first reason stays. None where there is no table to write it on."""
+    table = catalog.find(topic.table)
+    # One that is gone and then there was only out of sight, as while a catalog starts.
+    if table is None or isinstance(error, TableGone):
+        return None
+    wanted = Suspension.because_of(error, topic)
+
+    def write(transaction: Transaction) -> None:
+        transaction.set_properties({PROPERTY: wanted.to_property()})
+
+    _change(catalog, table, lambda: suspension_of(table, topic) is not None, write)
+    return suspension_of(table, topic)
+
+
+def suspend_if_possible(
+    catalog: RestCatalog, topic: Topic, error: TableflowError
+) -> Suspension | None:
+    """As ``suspend``; None also where it could not be written."""
+    try:
+        return suspend(catalog, topic, error)
+    except Exception as failure:  # the error that brought us here is the one to report
+        logger.warning("%s could not be marked as suspended: %s", topic.name, failure)
+        return None
+
+
+def clear(catalog: RestCatalog, topic: Topic) -> Suspension | None:
+    """End it; return what it was, None if there was none."""
+    table = catalog.find(topic.table)
+    if table is None or (was := suspension_of(table, topic)) is None:
+        return None
+
+    def remove(transaction: Transaction) -> None:
+        transaction.remove_properties(PROPERTY)
+
+    _change(catalog, table, lambda: suspension_of(table, topic) is None, remove)
+    return was
+
+
+def _change(
+    catalog: RestCatalog,
+    table: Table,
+    is_done: Callable[[], bool],
+    change: Callable[[Transaction], None],
+) -> None:
+    """Commit a change of properties; other commits to the table may come between."""
+
+    def commit() -> None:
+        with table.transaction() as transaction:
+            change(transaction)
+
+    for attempt in range(ATTEMPTS):
+        if is_done():
+            return
+        try:
+            catalog.ask(commit)
+        except CommitFailedException:
+            time.sleep(random.uniform(0, 0.05 * 2**attempt))  # noqa: S311  (out of step is all)
+            catalog.ask(table.refresh)
+    if not is_done():
+        raise CommitConflict(
+            f"Other writers kept changing {'.'.join(table.name())} at the same time.", "Run again."
+        )
