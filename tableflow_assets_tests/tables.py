@@ -7,7 +7,7 @@ from typing import Any
 from pyiceberg.table import Table
 
 from tableflow_assets.pipeline import Pipeline
-from tableflow_assets.table.commit import BRANCH_PREFIX
+from tableflow_assets.table.commit import REBUILD, WRITER
 from tableflow_assets.table.ledger import PROPERTY, Entry
 from tableflow_assets.table.verify import PartitionResult, verify
 from tableflow_assets.tableflow import Tableflow
@@ -59,11 +59,23 @@ def entries_of(pipeline: Pipeline) -> list[Entry]:
 
 def branches_of(pipeline: Pipeline) -> list[str]:
     """What writers left behind, or have in hand."""
-    return [name for name in table_of(pipeline).refs() if name.startswith(BRANCH_PREFIX)]
+    return [name for name in table_of(pipeline).refs() if name.startswith((WRITER, REBUILD))]
+
+
+def compared(pipeline: Pipeline, **options: Any) -> list[PartitionResult]:
+    """The comparison of log and table, whatever it says."""
+    return verify(
+        pipeline.log,
+        pipeline.catalog,
+        pipeline.topic.name,
+        pipeline.topic.table,
+        registry=pipeline.registry,
+        **options,
+    )
 
 
 def verified(pipeline: Pipeline) -> list[PartitionResult]:
     """The comparison of log and table, which must be clean."""
-    results = verify(pipeline.log, pipeline.catalog, pipeline.topic.name, pipeline.topic.table)
+    results = compared(pipeline)
     assert all(result.ok for result in results), results
     return results

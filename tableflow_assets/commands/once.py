@@ -55,7 +55,13 @@ def _produce(settings: Settings, count: int, seed: int) -> dict[str, int]:
 
 def _topic(tableflow: Tableflow, topic: Topic, expected: int) -> dict[str, Any]:
     committed = tableflow.pipeline(topic).catch_up(run_id="demo")
-    results = verify(tableflow.log, tableflow.catalog, topic.name, topic.table)
+    results = verify(
+        tableflow.log,
+        tableflow.catalog,
+        topic.name,
+        topic.table,
+        registry=tableflow.registry,
+    )
     return {
         "topic": topic.name,
         "expected": expected,

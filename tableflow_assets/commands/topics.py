@@ -28,7 +28,11 @@ def status(topics: tuple[str, ...], as_json: bool) -> None:
     from tableflow_assets.tableflow import Tableflow
 
     tableflow = Tableflow(load_settings())
-    found = [status_of(tableflow.log, tableflow.catalog, t) for t in tableflow.topics(topics)]
+    state_dir = tableflow.settings.state_dir
+    found = [
+        status_of(tableflow.log, tableflow.catalog, topic, state_dir)
+        for topic in tableflow.topics(topics)
+    ]
     if as_json:
         print_json([one.to_json() for one in found])
         return
@@ -50,13 +54,19 @@ def status(topics: tuple[str, ...], as_json: bool) -> None:
     print_table("Topics", columns, rows)
     for one in found:
         if one.reason:
-            console.print(f"[red]{one.topic}[/]: {escape(one.reason)}", highlight=False)
+            since = f" since {one.since}" if one.since else ""
+            problem = f"[red]{one.topic}[/]{since}: {escape(one.reason)}"
+            console.print(problem, highlight=False, soft_wrap=True)
+        if one.resolve:
+            console.print(f"  Resolve: {escape(one.resolve)}", highlight=False, soft_wrap=True)
 
 
 @click.command()
 @topics_argument
+@click.option("--sample", default=0, metavar="N", help="Compare N rows value by value, too.")
+@click.option("--seed", default=0, help="Another seed samples other rows.")
 @json_option
-def verify(topics: tuple[str, ...], as_json: bool) -> None:
+def verify(topics: tuple[str, ...], sample: int, seed: int, as_json: bool) -> None:
     """Compare tables with their topics, offset by offset; exit 1 on any difference."""
     from tableflow_assets.table.verify import verify as verify_topic
     from tableflow_assets.tableflow import Tableflow
@@ -72,15 +82,24 @@ def verify(topics: tuple[str, ...], as_json: bool) -> None:
                 tableflow.catalog,
                 topic.name,
                 topic.table,
+                registry=tableflow.registry,
+                sample=sample,
+                seed=seed,
                 on_progress=lambda n, task=task: progress.advance(task, n),  # type: ignore[misc]
             )
     if as_json:
         print_json([result.to_json() for result in results])
     else:
         names = ["topic", "partition", "start", "committed", "expected", "rows", "dead_letters"]
-        names += ["missing", "duplicated", "unexpected", "ok"]
+        names += ["skipped", "missing", "duplicated", "unexpected"]
+        names += [*(["sampled", "differing"] if sample else []), "ok"]
         shown = [result.to_json() for result in results]
         print_table("Table against log", names, [[row[name] for name in names] for row in shown])
+        for result in results:
+            for problem in (result.reason, *result.differences):
+                if problem:
+                    where = f"{result.topic} {result.partition}: {problem}"
+                    console.print(where, markup=False, highlight=False, soft_wrap=True)
     sys.exit(0 if all(result.ok for result in results) else 1)
 
 

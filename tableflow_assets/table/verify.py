@@ -1,58 +1,40 @@
-"""Offset by offset: is every record of the log in the table, exactly once?
+"""Is the table the log? Every record there, exactly once; or, with keys, the last of every key.
 
 This judges the write path, so it shares none of it: the log is read with a plain consumer, the table
-with pyiceberg, and both become sets of offsets.
+with pyiceberg, Avro with fastavro.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cache, partial
 
-import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.table import Table
+from pyiceberg.table.refs import MAIN_BRANCH
 
 from tableflow_assets.catalog.rest import RestCatalog
-from tableflow_assets.errors import ServerUnreachable
-from tableflow_assets.source.log import Log
-from tableflow_assets.table.dead_letters import SUFFIX
+from tableflow_assets.source.log import Log, TopicIdentity
+from tableflow_assets.source.registry import Registry
 from tableflow_assets.table.ledger import Ledger, read_ledger
+from tableflow_assets.verify import by_key, by_record
+from tableflow_assets.verify.avro import Avro
+from tableflow_assets.verify.changes import LastChanges, deletes_in
+from tableflow_assets.verify.continuity import ledger_breaks
+from tableflow_assets.verify.keys import Erased, ErasedOffsets, Keys
+from tableflow_assets.verify.newest_keys import compare_newest
+from tableflow_assets.verify.provable import Provable
+from tableflow_assets.verify.read_log import Listener, Offsets, Progress, read_log
+from tableflow_assets.verify.read_table import Aside, Rows, from_offsets, read_aside, read_rows
+from tableflow_assets.verify.result import PartitionResult, Place
+from tableflow_assets.verify.sample import Compared, Sample, compare_sample
 
-BATCH = 10_000
-POLL_SECONDS = 0.05
-SILENCE_SECONDS = 30  # no record and no end of partition for so long: the broker is not there
-Int64s = npt.NDArray[np.int64]
-Progress = Callable[[int], None]  # records read from the log since the last call
+__all__ = ["PartitionResult", "verify"]
 
-
-@dataclass(frozen=True)
-class PartitionResult:
-    """One Kafka partition, compared over the offsets [start, committed) that the log still holds."""
-
-    topic: str
-    partition: int
-    start: int
-    committed: int
-    end: int
-    expected: int
-    rows: int
-    dead_letters: int
-    missing: int
-    duplicated: int
-    unexpected: int
-    first_missing: int | None = None
-    first_duplicated: int | None = None
-
-    @property
-    def ok(self) -> bool:
-        return not (self.missing or self.duplicated or self.unexpected)
-
-    def to_json(self) -> dict[str, object]:
-        return asdict(self) | {"ok": self.ok}
+# By name, not imported: nothing of the write path has a part in judging it.
+MODE_PROPERTY = "tableflow.mode"
+ONE_ROW_A_KEY = ("upsert", "cdc")
 
 
 def verify(
@@ -61,148 +43,150 @@ def verify(
     topic: str,
     table_name: str,
     *,
+    registry: Registry | None = None,
+    ref: str = MAIN_BRANCH,
+    mode: str | None = None,
     newest_commit_only: bool = False,
+    sample: int = 0,
+    seed: int = 0,
     on_progress: Progress = lambda _: None,
 ) -> list[PartitionResult]:
     """Compare a topic with its table; an empty list where there is no table yet.
 
     All offsets that the table has read, or only those of its newest commit: quick enough for every
-    run, whatever the topic's size.
+    run, whatever the topic's size. ``ref``: a branch, before it
+    becomes the table, in a ``mode`` that the table may not name yet. ``sample``: so many
+    rows are also compared value by value; the same ones for the same ``seed``. Both a sample and a
+    table with one row a key need the ``registry``.
     """
     table = catalog.find(table_name)
     if table is None:
         return []
-    ledger = read_ledger(table)
-    identity = log.identify(topic)
-    earliest, end = log.earliest(identity), log.end(identity)
+    ledger, identity = read_ledger(table, ref), log.identify(topic)
     begin = ledger.entry.start if newest_commit_only else ledger.origin
-    # The smallest start of all partitions lets the scan leave out the files of older commits.
-    oldest = min(begin.values(), default=0)
-    rows = _offsets(table, "_kafka.partition", "_kafka.offset", f"_kafka.offset >= {oldest}")
-    dead = _dead_letters(catalog, table_name, ledger)
-    places = [
-        PartitionPlace(
-            topic, p, max(begin[p], earliest.get(p, 0)), ledger.committed[p], end.get(p, 0)
-        )
-        for p in sorted(ledger.committed)
-    ]
-    expected = _read_log(log, places, on_progress)
-    results = []
-    for place in places:
-        found, letters = rows.get(place.partition, _NONE), dead.get(place.partition, _NONE)
-        # Older rows are beyond this comparison, or beyond what the log can still prove.
-        found, letters = found[found >= place.start], letters[letters >= place.start]
-        results.append(_compare(place, expected[place.partition], found, letters))
-    return results
+    mode = mode or table.properties.get(MODE_PROPERTY, "append")
+    where = from_offsets(begin) if newest_commit_only else AlwaysTrue()
+    # Before the log: what is committed while we read is then beyond the ledger we know.
+    rows = read_rows(table, ledger.head, where, with_keys=mode in ONE_ROW_A_KEY)
+    aside = read_aside(catalog, table_name, ledger, begin)
+    breaks = ledger_breaks(table, ledger.head, identity)
+    comparison = _Comparison(
+        log=log,
+        known_registry=registry,
+        topic=identity,
+        table=table,
+        ledger=ledger,
+        mode=mode,
+        begin=begin,
+        newest_commit_only=newest_commit_only,
+        # Also those that the ledger should know of, and does not.
+        partitions=sorted({*ledger.committed, *breaks, *rows.partitions}),
+        rows=rows,
+        aside=aside,
+        on_progress=on_progress,
+    )
+    results, compared = comparison.run(sample, seed)
+    return [_with(result, breaks, compared) for result in results]
 
 
 @dataclass(frozen=True)
-class PartitionPlace:
-    topic: str
-    partition: int
-    start: int
-    committed: int
-    end: int
+class _Comparison:
+    log: Log
+    known_registry: Registry | None
+    topic: TopicIdentity
+    table: Table
+    ledger: Ledger
+    mode: str
+    begin: Mapping[int, int]
+    newest_commit_only: bool
+    partitions: list[int]
+    rows: Rows
+    aside: Aside
+    on_progress: Progress
+
+    def run(self, size: int, seed: int) -> tuple[list[PartitionResult], Mapping[int, Compared]]:
+        """All partitions' results, and what a sample of so many rows says."""
+        sample = Sample(self.rows, self._places(), size, seed)
+        if self.mode not in ONE_ROW_A_KEY:
+            keys, results = None, self._by_record(sample)
+        else:
+            keys = Keys(self.registry.key_subject(self.topic.name))
+            results = self._by_key(keys, sample)
+        if not sample.records:
+            return results, {}
+        values = Avro(self.registry.value_subject(self.topic.name))
+        return results, compare_sample(
+            sample, self.table, self.ledger.head, values, self.mode, keys
+        )
+
+    @property
+    def registry(self) -> Registry:
+        if self.known_registry is None:
+            raise TypeError("verify() needs the registry for a table with keys, and for a sample")
+        return self.known_registry
+
+    def _by_record(self, sample: Sample) -> list[PartitionResult]:
+        offsets = Offsets()
+        erased = ErasedOffsets(Erased(self.ledger.entry, Keys(None)))
+        places, provable = self._read_log(offsets, erased, sample), self._provable()
+        return [
+            by_record.compare(
+                place,
+                offsets.of(place.partition),
+                erased.of(place.partition),
+                self.rows.offsets_of(place.partition),
+                self.aside,
+                provable,
+            )
+            for place in places
+        ]
+
+    def _by_key(self, keys: Keys, sample: Sample) -> list[PartitionResult]:
+        offsets, erased = Offsets(), Erased(self.ledger.entry, keys)
+        deletes = deletes_in(self.mode, lambda: self.registry.value_subject(self.topic.name))
+        changes = LastChanges(keys, deletes, self.aside, erased)
+        places, provable = self._read_log(offsets, changes, sample), self._provable()
+        if self.newest_commit_only:
+            look_up = partial(read_rows, self.table, self.ledger.head, with_keys=True)
+            return compare_newest(
+                places, offsets.of, changes, self.rows, self.aside, keys, provable, look_up
+            )
+        return by_key.compare(
+            places, offsets.of, changes, self.rows, self.aside, keys, erased, provable
+        )
+
+    def _read_log(self, *listeners: Listener) -> list[Place]:
+        in_log = [place for place in self._places() if place.partition in self.topic.partitions]
+        read_log(self.log, in_log, listeners, self.on_progress)
+        return self._places()  # anew: records may have expired before they were read
+
+    def _places(self) -> list[Place]:
+        earliest, end = self.log.earliest(self.topic), self.log.end(self.topic)
+        return [
+            Place(
+                self.topic.name,
+                partition,
+                max(self.begin.get(partition, 0), earliest.get(partition, 0)),
+                self.ledger.committed.get(partition, 0),
+                end.get(partition, 0),
+            )
+            for partition in self.partitions
+        ]
+
+    def _provable(self) -> Provable:
+        is_compacted = cache(lambda: self.log.is_compacted(self.topic.name))
+        return Provable(self.begin, self.ledger.entry, is_compacted)
 
 
-_NONE: Int64s = np.empty(0, dtype=np.int64)
-
-
-def _compare(
-    place: PartitionPlace, expected: Int64s, rows: Int64s, dead: Int64s
+def _with(
+    result: PartitionResult, breaks: Mapping[int, str], compared: Mapping[int, Compared]
 ) -> PartitionResult:
-    """A record is in its place when exactly one row or one dead letter has its offset."""
-    found, times = np.unique(np.concatenate([rows, dead]), return_counts=True)
-    missing = np.setdiff1d(expected, found, assume_unique=True)
-    duplicated = found[times > 1]
-    unexpected = np.setdiff1d(found, expected, assume_unique=True)
-    return PartitionResult(
-        **asdict(place),
-        expected=len(expected),
-        rows=len(rows),
-        dead_letters=len(dead),
-        missing=len(missing),
-        duplicated=int((times[times > 1] - 1).sum()),
-        unexpected=len(unexpected),
-        first_missing=int(missing[0]) if len(missing) else None,
-        first_duplicated=int(duplicated[0]) if len(duplicated) else None,
-    )
-
-
-def _dead_letters(catalog: RestCatalog, table_name: str, ledger: Ledger) -> dict[int, Int64s]:
-    table = catalog.find(table_name + SUFFIX)
-    if table is None:
-        return {}
-    # What lies at or beyond the ledger's end was kept ahead of a commit that did not happen.
-    found = _offsets(table, "partition", "offset", f"topic_id = '{ledger.topic_id}'")
-    return {
-        partition: offsets[offsets < ledger.committed.get(partition, 0)]
-        for partition, offsets in found.items()
-    }
-
-
-def _offsets(table: Table, partition: str, offset: str, where: str) -> dict[int, Int64s]:
-    scan = table.scan(row_filter=where, selected_fields=(partition, offset))
-    found = scan.to_arrow().flatten() if "." in partition else scan.to_arrow()
-    partitions = _numbers(found, partition)
-    offsets = _numbers(found, offset)
-    return {int(p): offsets[partitions == p] for p in np.unique(partitions)}
-
-
-def _numbers(table: pa.Table, column: str) -> Int64s:
-    return table[column].to_numpy().astype(np.int64)  # type: ignore[no-any-return]
-
-
-def _read_log(log: Log, places: list[PartitionPlace], on_progress: Progress) -> dict[int, Int64s]:
-    """Per partition, the offsets of all committed records in [start, committed)."""
-    unread = {place.partition: place for place in places if place.start < place.committed}
-    found: dict[int, list[int]] = {place.partition: [] for place in places}
-    consumer = _consumer(log.bootstrap_servers)
-    consumer.assign([TopicPartition(p.topic, p.partition, p.start) for p in unread.values()])
-    last_heard = time.monotonic()
-    try:
-        while unread:
-            messages = consumer.consume(BATCH, timeout=POLL_SECONDS)
-            for message in messages:
-                _note(message, found, unread)
-            on_progress(len(messages))
-            if messages:
-                last_heard = time.monotonic()
-            elif time.monotonic() - last_heard > SILENCE_SECONDS:
-                raise ServerUnreachable(
-                    "Kafka", log.bootstrap_servers, f"silent for {SILENCE_SECONDS} s"
-                )
-    finally:
-        consumer.close()
-    return {partition: np.array(offsets, dtype=np.int64) for partition, offsets in found.items()}
-
-
-def _note(message: Message, found: dict[int, list[int]], unread: dict[int, PartitionPlace]) -> None:
-    """Count a record in; a partition is read when its end, or a later record, has come by."""
-    partition, offset, fault = message.partition(), message.offset(), message.error()
-    if fault is not None and fault.code() != KafkaError._PARTITION_EOF:
-        raise KafkaException(fault)
-    if partition not in unread or partition is None or offset is None:
-        return
-    committed = unread[partition].committed
-    if fault is None and offset < committed:
-        found[partition].append(offset)
-    if fault is not None or offset >= committed - 1:
-        del unread[partition]
-
-
-def _consumer(bootstrap_servers: str) -> Consumer:
-    return Consumer(
-        {
-            "bootstrap.servers": bootstrap_servers,
-            "group.id": "tableflow-verify",  # required by the client; nothing is ever committed
-            "enable.auto.commit": False,
-            "isolation.level": "read_committed",
-            "enable.partition.eof": True,
-            "queued.min.messages": 1_000_000,
-            "queued.max.messages.kbytes": 262_144,
-            "fetch.queue.backoff.ms": 10,
-            "fetch.wait.max.ms": 50,
-            "log_level": 0,
-        }
+    of_sample = compared.get(result.partition, Compared())
+    return replace(
+        result,
+        sampled=of_sample.sampled,
+        differing=of_sample.differing,
+        differences=tuple(of_sample.differences),
+        ledger_ok=result.partition not in breaks,
+        reason=breaks.get(result.partition, ""),
     )

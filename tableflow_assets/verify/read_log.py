@@ -1,0 +1,100 @@
+"""The log as a plain consumer reads it: committed records only, and holes where there are none."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from tableflow_assets.errors import ServerUnreachable
+from tableflow_assets.source.log import Log
+from tableflow_assets.verify.result import NONE, Int64s, Place
+
+BATCH = 10_000
+POLL_SECONDS = 0.05
+SILENCE_SECONDS = 30  # no record and no end of partition for so long: the broker is not there
+Progress = Callable[[int], None]  # records read from the log since the last call
+
+
+class Listener(Protocol):
+    """Takes from the records what it needs, as they come by."""
+
+    def hear(self, partition: int, records: Sequence[Any]) -> None: ...
+
+
+class Offsets:
+    """Which offsets hold a record."""
+
+    def __init__(self) -> None:
+        self._heard: dict[int, list[Int64s]] = {}
+
+    def hear(self, partition: int, records: Sequence[Any]) -> None:
+        offsets = np.fromiter((record.offset() for record in records), np.int64, len(records))
+        self._heard.setdefault(partition, []).append(offsets)
+
+    def of(self, partition: int) -> Int64s:
+        return np.concatenate([NONE, *self._heard.get(partition, ())])
+
+
+def read_log(
+    log: Log, places: Sequence[Place], listeners: Sequence[Listener], on_progress: Progress
+) -> None:
+    """All committed records in [start, committed) of every partition, in its order."""
+    unread = {place.partition: place for place in places if place.start < place.committed}
+    consumer = _consumer(log.bootstrap_servers)
+    consumer.assign([TopicPartition(p.topic, p.partition, p.start) for p in unread.values()])
+    last_heard = time.monotonic()
+    try:
+        while unread:
+            messages = consumer.consume(BATCH, timeout=POLL_SECONDS)
+            for partition, records in _by_partition(messages, unread).items():
+                for listener in listeners:
+                    listener.hear(partition, records)
+            on_progress(len(messages))
+            if messages:
+                last_heard = time.monotonic()
+            elif time.monotonic() - last_heard > SILENCE_SECONDS:
+                raise ServerUnreachable(
+                    "Kafka", log.bootstrap_servers, f"silent for {SILENCE_SECONDS} s"
+                )
+    finally:
+        consumer.close()
+
+
+def _by_partition(messages: list[Message], unread: dict[int, Place]) -> dict[int, list[Message]]:
+    """The records in range; a partition is read when its end, or a later record, has come by."""
+    records: dict[int, list[Message]] = {}
+    for message in messages:
+        partition, offset, fault = message.partition(), message.offset(), message.error()
+        if fault is not None and fault.code() != KafkaError._PARTITION_EOF:
+            raise KafkaException(fault)
+        place = unread.get(partition)  # type: ignore[arg-type]
+        if place is None or offset is None:
+            continue
+        if fault is None and place.start <= offset < place.committed:
+            records.setdefault(place.partition, []).append(message)
+        if fault is not None or offset >= place.committed - 1:
+            del unread[place.partition]
+    return records
+
+
+def _consumer(bootstrap_servers: str) -> Consumer:
+    return Consumer(
+        {
+            "bootstrap.servers": bootstrap_servers,
+            "group.id": "tableflow-verify",  # required by the client; nothing is ever committed
+            "enable.auto.commit": False,
+            # What expires while we read is left out; the end of the log would be the default.
+            "auto.offset.reset": "earliest",
+            "isolation.level": "read_committed",
+            "enable.partition.eof": True,
+            "queued.min.messages": 1_000_000,
+            "queued.max.messages.kbytes": 262_144,
+            "fetch.queue.backoff.ms": 10,
+            "fetch.wait.max.ms": 50,
+            "log_level": 0,
+        }
+    )

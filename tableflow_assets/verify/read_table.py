@@ -1,0 +1,128 @@
+"""The table, and what stands beside it, as pyiceberg reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import numpy as np
+import pyarrow as pa
+from pyiceberg.expressions import (
+    AlwaysFalse,
+    And,
+    BooleanExpression,
+    EqualTo,
+    GreaterThanOrEqual,
+    In,
+    Or,
+)
+from pyiceberg.table import Table
+
+from tableflow_assets.catalog.rest import RestCatalog
+from tableflow_assets.table.ledger import Ledger
+from tableflow_assets.table.names import DEAD_LETTER_SUFFIX
+from tableflow_assets.verify.result import NONE, Int64s
+
+# Their constructors take a column's name, which their type hints do not know.
+_EqualTo, _GreaterThanOrEqual, _In = cast(Any, (EqualTo, GreaterThanOrEqual, In))
+PARTITION, OFFSET = "_kafka.partition", "_kafka.offset"
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Where rows come from, column by column; ``keys`` only where they were asked for."""
+
+    partition: Int64s
+    offset: Int64s
+    timestamp_ms: Int64s = field(default_factory=lambda: NONE)
+    keys: tuple[bytes | None, ...] = ()
+
+    @property
+    def partitions(self) -> list[int]:
+        return pa.array(self.partition).unique().to_pylist()  # type: ignore[no-any-return]
+
+    def offsets_of(self, partition: int) -> Int64s:
+        return self.offset[self.partition == partition]  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True)
+class Aside:
+    """Records that are no rows: kept as dead letters, or skipped, with only their place kept."""
+
+    dead: Mapping[int, Int64s]
+    skipped: Mapping[int, Int64s]
+
+    def offsets_of(self, partition: int) -> Int64s:
+        return np.concatenate([self.dead.get(partition, NONE), self.skipped.get(partition, NONE)])
+
+
+def from_offsets(begin: Mapping[int, int]) -> BooleanExpression:
+    """Rows from these offsets on; by the files' statistics, those of older commits stay closed."""
+    return _any_of(
+        And(_EqualTo(PARTITION, partition), _GreaterThanOrEqual(OFFSET, offset))
+        for partition, offset in begin.items()
+    )
+
+
+def at_offsets(places: Mapping[int, Iterable[int]]) -> BooleanExpression:
+    return _any_of(
+        And(_EqualTo(PARTITION, partition), one_of(OFFSET, offsets))
+        for partition, offsets in places.items()
+    )
+
+
+def one_of(column: str, values: Iterable[int] | Iterable[bytes]) -> BooleanExpression:
+    return _In(column, set(values))  # type: ignore[no-any-return]
+
+
+def _any_of(conditions: Iterable[BooleanExpression]) -> BooleanExpression:
+    return Or(AlwaysFalse(), AlwaysFalse(), *conditions)
+
+
+def read_rows(
+    table: Table, snapshot: int, where: BooleanExpression | str, *, with_keys: bool
+) -> Rows:
+    columns = (PARTITION, OFFSET, *(("_kafka.timestamp", "_kafka.key") if with_keys else ()))
+    scan = table.scan(row_filter=where, snapshot_id=snapshot, selected_fields=columns)
+    found = scan.to_arrow().flatten()
+    if not with_keys:
+        return Rows(_numbers(found, PARTITION), _numbers(found, OFFSET))
+    microseconds = found["_kafka.timestamp"].cast(pa.int64()).to_numpy()
+    return Rows(
+        _numbers(found, PARTITION),
+        _numbers(found, OFFSET),
+        microseconds // 1000,
+        tuple(found["_kafka.key"].to_pylist()),
+    )
+
+
+def read_aside(
+    catalog: RestCatalog, table_name: str, ledger: Ledger, begin: Mapping[int, int]
+) -> Aside:
+    """From the offsets ``begin`` on, of this topic and of this building of the table."""
+    table = catalog.find(table_name + DEAD_LETTER_SUFFIX)
+    if table is None:
+        return Aside({}, {})
+    found = table.scan(
+        row_filter=And(
+            _EqualTo("topic_id", ledger.topic_id), _EqualTo("lineage", ledger.entry.lineage)
+        ),
+        selected_fields=("partition", "offset", "skipped"),
+    ).to_arrow()
+    partitions, offsets = _numbers(found, "partition"), _numbers(found, "offset")
+    is_skipped = found["skipped"].fill_null(False).to_numpy()
+    dead, skipped = {}, {}
+    for partition, committed in ledger.committed.items():
+        # What lies at or beyond the ledger's end was kept ahead of a commit that did not happen.
+        is_in_range = (offsets >= begin.get(partition, 0)) & (offsets < committed)
+        mine = is_in_range & (partitions == partition)
+        dead[partition], skipped[partition] = (
+            offsets[mine & ~is_skipped],
+            offsets[mine & is_skipped],
+        )
+    return Aside(dead, skipped)
+
+
+def _numbers(table: pa.Table, column: str) -> Int64s:
+    return table[column].to_numpy().astype(np.int64)  # type: ignore[no-any-return]

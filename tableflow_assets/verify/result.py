@@ -1,0 +1,67 @@
+"""What a comparison of table and log says about one Kafka partition."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Int64s = npt.NDArray[np.int64]
+NONE: Int64s = np.empty(0, dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Offsets [start, committed) of one Kafka partition: what the table has read and the log holds."""
+
+    topic: str
+    partition: int
+    start: int
+    committed: int
+    end: int
+
+
+@dataclass(frozen=True)
+class PartitionResult:
+    """One Kafka partition, compared over the offsets [start, committed) that the log still holds.
+
+    With one row a record, every record is expected to be a row, a dead letter or skipped, and
+    ``rows`` are those in the range. With one row a key, only the last change of every key is expected,
+    and ``rows`` are all that come from this partition.
+    """
+
+    topic: str
+    partition: int
+    start: int
+    committed: int
+    end: int
+    records: int  # of the log
+    expected: int
+    rows: int
+    dead_letters: int
+    skipped: int
+    missing: int
+    duplicated: int  # how many too many
+    unexpected: int
+    unproven: int = 0  # rows of records that the log has lost: to retention, or to compaction
+    sampled: int = 0
+    differing: int = 0  # of the sampled rows
+    ledger_ok: bool = True
+    first_missing: int | None = None
+    first_duplicated: int | None = None
+    first_unexpected: int | None = None
+    reason: str = ""  # what is wrong with the ledger
+    differences: tuple[str, ...] = ()  # of the sampled rows, the first few
+
+    @property
+    def ok(self) -> bool:
+        found = self.missing or self.duplicated or self.unexpected or self.differing
+        return self.ledger_ok and not found
+
+    def to_json(self) -> dict[str, object]:
+        return asdict(self) | {"ok": self.ok}
+
+
+def first(offsets: Int64s) -> int | None:
+    return int(offsets.min()) if len(offsets) else None
