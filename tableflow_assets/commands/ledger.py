@@ -1,0 +1,124 @@
+"""`tableflow ledger`: what a table's snapshots say about the offsets that its rows come from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tableflow_assets.commands.show import json_option, print_json, print_table
+from tableflow_assets.errors import TableflowError
+from tableflow_assets.settings import Topic, load_settings
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+    from pyiceberg.table.snapshots import Snapshot
+
+    from tableflow_assets.table.ledger import Entry
+
+
+@click.command()
+@click.argument("topic")
+@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True)
+@json_option
+def ledger(topic: str, limit: int, as_json: bool) -> None:
+    """Which offsets a table has read, and the commits that brought them, newest first."""
+    from tableflow_assets.table.known_tables import refuse_a_vanished_table
+    from tableflow_assets.table.ledger import read_entries
+    from tableflow_assets.tableflow import Tableflow
+
+    tableflow = Tableflow(load_settings())
+    chosen = tableflow.topic(topic)
+    table = tableflow.catalog.find(chosen.table)
+    if table is None:
+        refuse_a_vanished_table(tableflow.settings.state_dir, chosen, tableflow.catalog.namespace)
+        raise TableflowError(
+            f"The topic {topic!r} has no table yet.", f"Make it: tableflow materialize {topic}"
+        )
+    head = _head(table, chosen)
+    entries = read_entries(table)
+    shown = [_entry(snapshot, entry) for snapshot, entry in entries[:limit]]
+    if as_json:
+        print_json(head | {"entries": shown})
+        return
+    _show(head, shown)
+    if len(entries) > limit:
+        click.echo(f"{len(entries) - limit} older entries are not shown: --limit {len(entries)}")
+
+
+def _head(table: Table, topic: Topic) -> dict[str, Any]:
+    from tableflow_assets.table.create import MODE_PROPERTY
+    from tableflow_assets.table.ledger import read_ledger
+    from tableflow_assets.table.suspension import suspension_of
+
+    entry = read_ledger(table).entry
+    suspension = suspension_of(table, topic)
+    return {
+        "topic": entry.topic,
+        "cluster_id": entry.cluster_id,
+        "topic_id": entry.topic_id,
+        "mode": table.properties.get(MODE_PROPERTY, "append"),
+        "origin": entry.origin,
+        "committed": entry.end,
+        "lineage": entry.lineage,
+        "lost": [dict(zip(("partition", "from", "to"), lost, strict=True)) for lost in entry.lost],
+        "forgotten": len(entry.forgotten),
+        "suspended": suspension.reason if suspension else None,
+    }
+
+
+def _entry(snapshot: Snapshot, entry: Entry) -> dict[str, Any]:
+    summary = snapshot.summary.additional_properties if snapshot.summary else {}
+    partitions = {
+        partition: {"start": entry.start.get(partition, 0), "end": end}
+        for partition, end in sorted(entry.end.items())
+    }
+    return {
+        "snapshot_id": snapshot.snapshot_id,
+        "committed_at": datetime.fromtimestamp(snapshot.timestamp_ms / 1000, UTC).isoformat(),
+        "kind": entry.kind,
+        "run_id": entry.run_id,
+        "partitions": partitions,
+        "records": sum(one["end"] - one["start"] for one in partitions.values()),
+        "rows_added": int(summary.get("added-records", 0)),
+    }
+
+
+def _show(head: dict[str, Any], entries: list[dict[str, Any]]) -> None:
+    lost = sum(one["to"] - one["from"] for one in head["lost"])
+    facts = {
+        "cluster": head["cluster_id"],
+        "topic id": head["topic_id"],
+        "mode": head["mode"],
+        "origin": _offsets(head["origin"]),
+        "committed": _offsets(head["committed"]),
+        "lineage": head["lineage"] or "the first",
+        "lost": f"{lost} offsets" if lost else "nothing",
+        "forgotten": head["forgotten"],
+        "suspended": head["suspended"] or "no",
+    }
+    click.echo(f"{head['topic']}: " + " · ".join(f"{name} {fact}" for name, fact in facts.items()))
+    columns = ["snapshot", "committed at (UTC)", "kind", "run", "offsets by partition"]
+    rows = [
+        [
+            str(one["snapshot_id"]),
+            one["committed_at"][:19].replace("T", " "),
+            one["kind"],
+            one["run_id"],
+            _moved(one["partitions"]),
+            one["records"],
+            one["rows_added"],
+        ]
+        for one in entries
+    ]
+    print_table("Entries", [*columns, "records", "rows added"], rows)
+
+
+def _offsets(by_partition: Mapping[int, int]) -> str:
+    return " ".join(f"{partition}:{offset}" for partition, offset in sorted(by_partition.items()))
+
+
+def _moved(partitions: Mapping[int, Mapping[str, int]]) -> str:
+    return " ".join(f"{p}:{one['start']}→{one['end']}" for p, one in partitions.items())
