@@ -8,7 +8,13 @@ from datetime import UTC, datetime
 
 import click
 
-from tableflow_assets.commands.show import console, json_option, print_json
+from tableflow_assets.commands.show import (
+    console,
+    json_option,
+    print_json,
+    print_table,
+    progress_bar,
+)
 from tableflow_assets.settings import load_settings
 
 
@@ -43,3 +49,48 @@ def latency(records: int, pause: float, timeout: float, as_json: bool) -> None:
         print_json(result)
     else:
         console.print(f"p50 {result['p50']} s, maximum {result['max']} s", highlight=False)
+
+
+@bench.command()
+@click.option("--small", default=200_000, show_default=True, help="Rows of the first table.")
+@click.option("--large", default=2_000_000, show_default=True, help="Rows of the second.")
+@click.option("--batch", default=10_000, show_default=True, help="Keys of a batch.")
+@click.option("--rounds", default=5, show_default=True, help="Batches into each table, in turns.")
+@json_option
+def upsert(small: int, large: int, batch: int, rounds: int, as_json: bool) -> None:
+    """The same batch of changed keys into a small and into a large table, mode upsert."""
+    from tableflow_assets.commands.bench_upsert import measure_upserts
+
+    with progress_bar() as progress:
+        result = measure_upserts(load_settings(), (small, large), batch, rounds, progress)
+    if as_json:
+        print_json(result)
+        return
+    tables = result["tables"]
+    print_table(
+        f"{batch} keys; the larger table costs {result['ratio']} times the smaller",
+        ["rows", "median, s", "all, s"],
+        [[table["rows"], table["median"], table["seconds"]] for table in tables],  # type: ignore[attr-defined]
+    )
+
+
+@bench.command()
+@click.option("--small", default=200_000, show_default=True, help="Records of the first topic.")
+@click.option("--large", default=2_000_000, show_default=True, help="Records of the second.")
+@click.option("--batch", default=100_000, show_default=True, help="Records of a commit.")
+@click.option("--kills", default=10, show_default=True, help="Kills of the driver in the second.")
+@json_option
+def first_load(small: int, large: int, batch: int, kills: int, as_json: bool) -> None:
+    """Load a topic of six partitions in bounded batches, killed on the way: whole? memory flat?"""
+    from tableflow_assets.commands.bench_first_load import measure_first_load
+
+    settings = load_settings()
+    with progress_bar() as progress:
+        loads = [
+            measure_first_load(settings, records, batch, with_kills, progress)
+            for records, with_kills in ((small, 0), (large, kills))
+        ]
+    if as_json:
+        print_json(loads)
+    else:
+        print_table("First loads", list(loads[0]), [list(load.values()) for load in loads])

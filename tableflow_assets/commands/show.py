@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import click
 from rich.console import Console
 from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 WIDTH_OF_A_FILE = 160  # where there is no terminal, nothing needs to be folded to 80 columns
@@ -28,3 +29,9 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[obje
     for row in rows:
         table.add_row(*("" if value is None else escape(str(value)) for value in row))
     console.print(table)
+
+
+def progress_bar() -> Progress:
+    """With the time that remains; on stderr, for stdout carries the result."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    return Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True)
