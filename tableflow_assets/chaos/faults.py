@@ -1,0 +1,126 @@
+"""How each kind of fault is done. A fault that came too late, after the run had ended, is no hit."""
+
+from __future__ import annotations
+
+import random
+import signal
+import time
+from dataclasses import dataclass
+
+from tableflow_assets.boundary import Boundary
+from tableflow_assets.chaos.driver_process import Driver, Drivers
+from tableflow_assets.chaos.kinds import AT_BOUNDARY, SERVERS
+from tableflow_assets.chaos.servers import kill_server
+from tableflow_assets.stack.supervisor import Supervisor
+
+LONGEST_TYPICAL_SECONDS = 8.0
+
+
+@dataclass
+class Arena:
+    """What faults are done to."""
+
+    topics: list[str]
+    drivers: Drivers
+    stack: Supervisor | None  # None: its servers are not ours to kill
+    chance: random.Random
+    typical_seconds: float = 3.0  # of a run that nothing happens to
+
+    def start(self, *arguments: str) -> Driver:
+        return self.drivers.start(*arguments, *self.in_any_order())
+
+    def in_any_order(self) -> list[str]:
+        return self.chance.sample(self.topics, len(self.topics))
+
+    def learn(self, seconds: float) -> None:
+        """How long a run took. One that was slow once must not make the next faults come late."""
+        self.typical_seconds = min(LONGEST_TYPICAL_SECONDS, (self.typical_seconds + seconds) / 2)
+
+    def random_moment_of(self, driver: Driver) -> bool:
+        """Wait for it; False if the run ended before."""
+        driver.until(lambda: driver.event("working"))
+        moment = time.monotonic() + self.chance.uniform(0, self.typical_seconds)
+        driver.until(lambda: time.monotonic() > moment)
+        return driver.is_alive
+
+
+@dataclass(frozen=True)
+class Struck:
+    """What became of a fault: ``drivers`` are those whose errors are to be told."""
+
+    hit: bool
+    drivers: tuple[Driver, ...]
+    hung: int = 0
+    boundary: Boundary | None = None
+
+
+def strike(kind: str, arena: Arena) -> Struck:
+    if kind in SERVERS:
+        return _server(kind, arena)
+    if kind in AT_BOUNDARY:
+        return _at_boundary(AT_BOUNDARY[kind], arena)
+    return {"driver": _driver, "two_runs": _two_runs, "zombie": _zombie}[kind](arena)
+
+
+def _driver(arena: Arena) -> Struck:
+    """The run is killed at a random moment."""
+    driver = arena.start("--run-id", "driver")
+    arena.random_moment_of(driver)
+    driver.kill()
+    return Struck(driver.exit_code == -signal.SIGKILL, (driver,))
+
+
+def _server(name: str, arena: Arena) -> Struck:
+    """A server is killed at a random moment of a run."""
+    if arena.stack is None:
+        raise AssertionError(f"{name} cannot be killed without a stack of our own")
+    driver = arena.start("--run-id", name)
+    hit = arena.random_moment_of(driver) and kill_server(arena.stack, name)
+    return Struck(hit, (driver,), hung=_hung(driver))
+
+
+def _at_boundary(boundary: Boundary, arena: Arena) -> Struck:
+    """The run kills itself between two steps of its commit, of any of the topics."""
+    nth = arena.chance.randint(1, len(arena.topics))
+    arguments = ("--run-id", boundary, "--at", boundary, "--do", "kill", "--nth", str(nth))
+    if boundary == "before_event":  # that is between the table and Dagster
+        driver = arena.drivers.start_cold("--dagster", *arguments, *arena.in_any_order())
+    else:
+        driver = arena.start(*arguments)
+    hung = _hung(driver)
+    hit = driver.exit_code == -signal.SIGKILL and driver.event("reached") is not None
+    return Struck(hit, (driver,), hung, boundary if hit else None)
+
+
+def _two_runs(arena: Arena) -> Struck:
+    """Two runs of the same topics at the same time."""
+    arena.drivers.warm_up(2)
+    order = arena.in_any_order()
+    drivers = tuple(arena.drivers.start("--run-id", f"run-{n}", *order) for n in (1, 2))
+    hung = sum(_hung(driver) for driver in drivers)
+    begins = [driver.event("working") for driver in drivers]
+    ends = [driver.event("done") for driver in drivers]
+    last_begin = max((event["at"] for event in begins if event), default=0.0)
+    first_end = min((event["at"] for event in ends if event), default=float("inf"))
+    return Struck(all(begins) and last_begin < first_end, drivers, hung)
+
+
+def _zombie(arena: Arena) -> Struck:
+    """A run is stopped just before its commit; another commits the same records; the first goes on."""
+    boundary: Boundary = "dead_letters_kept"
+    nth = arena.chance.randint(1, len(arena.topics))
+    zombie = arena.start("--run-id", "zombie", "--at", boundary, "--do", "stop", "--nth", str(nth))
+    arena.drivers.warm_up(1)
+    if not zombie.until(lambda: zombie.is_stopped):
+        return Struck(hit=False, drivers=(zombie,), hung=_hung(zombie))
+    passer = arena.start("--run-id", "passer")
+    hung = _hung(passer)
+    topic = (zombie.event("topic") or {})["topic"]
+    has_passed = any(e.get("topic") == topic and e.get("commits") for e in passer.events())
+    zombie.resume()
+    hung += _hung(zombie)
+    return Struck(has_passed, (zombie, passer), hung, boundary if has_passed else None)
+
+
+def _hung(driver: Driver) -> int:
+    return 0 if driver.has_ended() else 1

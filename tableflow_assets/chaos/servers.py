@@ -1,0 +1,45 @@
+"""Killing a server of a stack, exactly the process that its supervisor has on record."""
+
+from __future__ import annotations
+
+import time
+
+import psutil
+
+from tableflow_assets.errors import StackError
+from tableflow_assets.stack.supervisor import Supervisor
+
+POLL_SECONDS = 0.1
+BACK_WITHIN_SECONDS = 240
+
+
+def kill_server(stack: Supervisor, name: str) -> bool:
+    """SIGKILL; False if the server is not there to be killed."""
+    record = stack.state.processes[name]
+    process = record.find()
+    if process is None:
+        return False
+    try:
+        process.kill()  # psutil looks at the start time again: a reused pid is left alone
+    except psutil.NoSuchProcess:
+        return False
+    while record.find() is not None:  # its end is the supervisor's to collect
+        time.sleep(POLL_SECONDS)
+    return True
+
+
+def await_servers(stack: Supervisor) -> None:
+    """Until every server lives and has done a real piece of work since its last start."""
+    deadline = time.monotonic() + BACK_WITHIN_SECONDS
+    while away := [name for name in list(stack.state.processes) if not _is_there(stack, name)]:
+        if time.monotonic() > deadline:
+            raise StackError(
+                f"Not back after {BACK_WITHIN_SECONDS} s: {', '.join(away)}.",
+                f"Read {stack.state.log_of(away[0])}",
+            )
+        time.sleep(POLL_SECONDS)
+
+
+def _is_there(stack: Supervisor, name: str) -> bool:
+    # In this order: a dead process is still called ready until the supervisor looks again.
+    return stack.state.processes[name].find() is not None and stack.is_ready(name)

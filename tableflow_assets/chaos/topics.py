@@ -1,0 +1,47 @@
+"""The topics that the chaos harness feeds and breaks: one line each."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Literal
+
+from tableflow_assets.settings import Settings, TopicOptions
+from tableflow_assets.settings_blocks import Mode
+
+
+@dataclass(frozen=True)
+class ChaosTopic:
+    name: str
+    partitions: int
+    producer: Literal["plain", "transactional"] = "plain"
+    mode: Mode = "append"
+    bad_records: bool = False  # one that cannot be decoded before every fault
+    abort_share: float = 0.0  # of the transactions
+    keys: int = 0  # distinct ones; 0: no key at all
+    tombstone_share: float = 0.0  # of the records
+    key_buckets: int = 1  # few files: after every fault the whole table is read
+
+
+TOPICS: tuple[ChaosTopic, ...] = (
+    ChaosTopic("clicks", partitions=4, bad_records=True),
+    ChaosTopic("transfers", partitions=3, producer="transactional", abort_share=0.3),
+    ChaosTopic("accounts", partitions=3, mode="upsert", keys=150, tombstone_share=0.1),
+)
+
+
+def topics_of_a_run() -> tuple[ChaosTopic, ...]:
+    """Under names of their own: what an earlier run left in a folder is not this run's to judge."""
+    run = uuid.uuid4().hex[:8]
+    return tuple(replace(topic, name=f"chaos-{topic.name}-{run}") for topic in TOPICS)
+
+
+def options_of(topic: ChaosTopic) -> TopicOptions:
+    today = datetime.now(UTC).date()
+    return TopicOptions(mode=topic.mode, first_window=today, key_buckets=topic.key_buckets)
+
+
+def settings_for(topics: tuple[ChaosTopic, ...], settings: Settings) -> Settings:
+    """The same servers, with these topics alone."""
+    return settings.model_copy(update={"topics": {t.name: options_of(t) for t in topics}})

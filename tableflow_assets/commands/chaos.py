@@ -1,0 +1,92 @@
+"""`tableflow chaos`: kill everything, again and again, and count what got lost or came twice."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from tableflow_assets.commands.show import console, json_option, print_json, print_table
+from tableflow_assets.commands.stack import interrupted_once
+from tableflow_assets.settings import Settings
+
+if TYPE_CHECKING:
+    from tableflow_assets.chaos.report import Fault, Report
+
+
+@click.command()
+@click.option("--kills", type=click.IntRange(min=1), default=24, show_default=True)
+@click.option("--seed", type=int, default=1, show_default=True, help="Same seed, same faults.")
+@click.option(
+    "--state",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="The folder of its servers and logs, which is kept. Default: a temporary one.",
+)
+@click.option("--keep", is_flag=True, help="Keep the temporary folder; a failure keeps it anyway.")
+@json_option
+def chaos(kills: int, seed: int, state: Path | None, keep: bool, as_json: bool) -> None:
+    """Break runs and servers of a stack of its own; exit 1 if a record got lost or came twice."""
+    folder = state.absolute() if state else Path(tempfile.mkdtemp(prefix="tableflow-chaos-"))
+    is_done_with = False
+    try:
+        with interrupted_once(), _progress() as progress:
+            task = progress.add_task("starting the servers", total=kills)
+            report = run_chaos(
+                folder, kills, seed, lambda f: progress.update(task, description=f.kind, advance=1)
+            )
+        is_done_with = report.ok
+    except KeyboardInterrupt:
+        is_done_with = True
+        raise
+    finally:
+        if is_done_with and not keep and state is None:
+            shutil.rmtree(folder, ignore_errors=True)
+        else:
+            click.echo(f"The logs of servers and drivers are in {folder}", err=True)
+    if as_json:
+        print_json(report.to_json())
+    else:
+        _print(report)
+    sys.exit(0 if report.ok else 1)
+
+
+def run_chaos(
+    folder: Path, kills: int, seed: int, on_fault: Callable[[Fault], None] = lambda _: None
+) -> Report:
+    """On servers of its own, which are gone afterwards, whatever happens."""
+    from tableflow_assets.chaos.harness import Harness
+    from tableflow_assets.chaos.kinds import schedule
+    from tableflow_assets.stack.stack import Stack
+
+    with Stack(folder) as stack:
+        settings = Settings(state_dir=folder)
+        kinds = schedule(seed, kills)
+        return Harness(settings, folder, kinds, seed, stack=stack, on_fault=on_fault).run()
+
+
+def _progress() -> Progress:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    # On stderr: stdout carries the result.
+    return Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True)
+
+
+def _print(report: Report) -> None:
+    columns = ["kind", "kills", "missing", "duplicated", "unexpected", "hung"]
+    rows = [[kind, *of.values()] for kind, of in report.by_kind().items()]
+    found = report.findings
+    total = [found.missing, found.duplicated, found.unexpected, report.hung]
+    print_table(f"Faults of seed {report.seed}", columns, [*rows, ["all", report.kills, *total]])
+    for problem in report.problems:
+        console.print(f"[red]{escape(problem)}[/]", highlight=False)
+    for error, times in report.crashes.items():
+        console.print(f"{times} x an error without a name: {escape(error)}", highlight=False)
+    verdict = "All held" if report.ok else "FAILED"
+    click.echo(f"{verdict}: {report.records} records, {report.seconds:.0f} s.")
