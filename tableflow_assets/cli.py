@@ -8,7 +8,19 @@ from pathlib import Path
 
 import click
 
-from tableflow_assets.commands import bench, config, demo, labs, stack, topics
+from tableflow_assets.commands import (
+    bench,
+    chaos,
+    config,
+    demo,
+    forget,
+    labs,
+    ledger,
+    rebuild,
+    resume,
+    stack,
+    topics,
+)
 from tableflow_assets.errors import TableflowError
 
 
@@ -31,10 +43,15 @@ tableflow.add_command(topics.status)
 tableflow.add_command(topics.verify)
 tableflow.add_command(topics.materialize)
 tableflow.add_command(topics.query)
+tableflow.add_command(resume.resume)
+tableflow.add_command(rebuild.rebuild)
+tableflow.add_command(ledger.ledger)
+tableflow.add_command(forget.forget)
 tableflow.add_command(stack.stack)
 tableflow.add_command(labs.labs)
 tableflow.add_command(config.config)
 tableflow.add_command(bench.bench)
+tableflow.add_command(chaos.chaos)
 
 
 def main() -> None:
