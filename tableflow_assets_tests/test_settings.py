@@ -181,9 +181,6 @@ LINES = [
 
 OPTIONS = [
     # option, value, where below the option, what the message must contain
-    ("mode", "upsert", "", ["'upsert' is not available in this version", "allowed: append"]),
-    ("mode", "cdc", "", ["not available in this version"]),
-    ("mode", "cdc_history", "", ["not available in this version"]),
     ("mode", "appendd", "", ["'appendd' (text)", "allowed: append", "Did you mean 'append'?"]),
     ("formats", "[delta]", "[0]", ["'delta' is not available in this version", "allowed: iceberg"]),
     ("formats", "[iceberg, csv]", "[1]", ["'csv' (text)", "allowed: iceberg"]),
@@ -238,7 +235,7 @@ def test_all_problems_are_reported_at_once_in_the_order_of_the_file() -> None:
         kafka: {bootstrap_server: "a:1"}
         topics:
           payments: {window: week}
-          a b: {mode: upsert}
+          a b: {mode: upserts}
           payments: {}
         namespce: x
         """)
@@ -358,7 +355,7 @@ def test_built_in_options() -> None:
     assert (topic.mode, topic.window, topic.formats) == ("append", "day", ("iceberg",))
     assert (topic.bad_records, topic.first_window) == ("dead_letter", None)
     assert (topic.owners, topic.group, topic.description) == ((), "topics", None)
-    assert topic.max_records == 5_000_000
+    assert (topic.max_records, topic.max_bytes, topic.key_buckets) == (1_000_000, 2**30, 8)
 
 
 INHERITANCE = """

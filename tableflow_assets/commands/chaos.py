@@ -10,11 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from tableflow_assets.commands.show import console, json_option, print_json, print_table
+from tableflow_assets.commands.show import (
+    console,
+    json_option,
+    print_json,
+    print_table,
+    progress_bar,
+)
 from tableflow_assets.commands.stack import interrupted_once
 from tableflow_assets.settings import Settings
 
@@ -37,7 +41,7 @@ def chaos(kills: int, seed: int, state: Path | None, keep: bool, as_json: bool) 
     folder = state.absolute() if state else Path(tempfile.mkdtemp(prefix="tableflow-chaos-"))
     is_done_with = False
     try:
-        with interrupted_once(), _progress() as progress:
+        with interrupted_once(), progress_bar() as progress:
             task = progress.add_task("starting the servers", total=kills)
             report = run_chaos(
                 folder, kills, seed, lambda f: progress.update(task, description=f.kind, advance=1)
@@ -70,12 +74,6 @@ def run_chaos(
         settings = Settings(state_dir=folder)
         kinds = schedule(seed, kills)
         return Harness(settings, folder, kinds, seed, stack=stack, on_fault=on_fault).run()
-
-
-def _progress() -> Progress:
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    # On stderr: stdout carries the result.
-    return Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True)
 
 
 def _print(report: Report) -> None:

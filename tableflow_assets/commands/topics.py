@@ -7,9 +7,15 @@ from typing import TYPE_CHECKING
 
 import click
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import Progress
 
-from tableflow_assets.commands.show import console, json_option, print_json, print_table
+from tableflow_assets.commands.show import (
+    console,
+    json_option,
+    print_json,
+    print_table,
+    progress_bar,
+)
 from tableflow_assets.errors import ServerUnreachable, StackError, TableflowError
 from tableflow_assets.settings import load_settings
 
@@ -73,7 +79,7 @@ def verify(topics: tuple[str, ...], sample: int, seed: int, as_json: bool) -> No
 
     tableflow = Tableflow(load_settings())
     results = []
-    with _progress() as progress:
+    with progress_bar() as progress:
         for topic in tableflow.topics(topics):
             end = tableflow.log.end(tableflow.log.identify(topic.name))
             task = progress.add_task(topic.name, total=sum(end.values()))
@@ -112,7 +118,7 @@ def materialize(topics: tuple[str, ...], as_json: bool) -> None:
 
     tableflow = Tableflow(load_settings())
     rows, failures = [], {}
-    with _progress() as progress:
+    with progress_bar() as progress:
         chosen = tableflow.topics(topics)
         for topic in chosen:
             try:
@@ -166,11 +172,3 @@ def query(sql: str, as_json: bool) -> None:
         print_json([dict(zip(columns, row, strict=True)) for row in rows])
     else:
         print_table(f"{len(rows)} rows", columns, rows)
-
-
-def _progress() -> Progress:
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    # On stderr: stdout carries the result.
-    from rich.console import Console
-
-    return Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True)

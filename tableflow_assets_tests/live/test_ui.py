@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -89,8 +90,15 @@ def test_a_person_launches_one_window(page: Callable[[str, str], Any], api: Dags
     before = {m["runId"] for m in api.materializations(TABLE)}
     browser = page(f"/assets/{TABLE}", "Materialize…")
     click(browser, "//button[contains(., 'Materialize…')]")
-    click(browser, "//*[normalize-space(text())='Latest']")
-    click(browser, "//button[starts-with(normalize-space(.), 'Launch') and not(@disabled)]")
+    launch = "//button[starts-with(normalize-space(.), 'Launch') and not(@disabled)]"
+
+    def choose_and_launch() -> bool:
+        # Clicked before the dialog has loaded the windows, "Latest" chooses none of them.
+        click(browser, "//*[normalize-space(text())='Latest']")
+        time.sleep(1)
+        return any(map(clicked, browser.find_elements("xpath", launch)))
+
+    eventually(choose_and_launch)
     eventually(lambda: {m["runId"] for m in api.materializations(TABLE)} - before)
 
 

@@ -1,0 +1,88 @@
+"""Topics, their producers and their judge: one set of them, for so many faults."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import yaml
+
+from tableflow_assets import connections
+from tableflow_assets.chaos.feed import FEEDS, Feed
+from tableflow_assets.chaos.judge import Judge, Verify
+from tableflow_assets.chaos.records import Messages, create_topics
+from tableflow_assets.chaos.topics import settings_for, topics_of_a_run
+from tableflow_assets.errors import TableflowError
+from tableflow_assets.settings import Settings
+
+RECORDS_WITHIN_SECONDS = 120.0
+POLL_SECONDS = 0.1
+
+
+class Generation:
+    """``start`` it, break it, ``finish`` it. ``stop`` is for the case that something failed."""
+
+    def __init__(self, settings: Settings, seed: int, verify: Verify) -> None:
+        self._topics = topics_of_a_run()
+        self._settings = settings_for(self._topics, settings)
+        self._seed = seed
+        self._feeds: list[Feed] = []
+        self.names = [topic.name for topic in self._topics]
+        self.judge = Judge(self._settings, self._topics, verify)
+
+    def write_settings(self, file: Path) -> None:
+        """For the drivers, which know no other topics then."""
+        topics = {
+            name: options.model_dump(exclude_unset=True)
+            for name, options in self._settings.topics.items()
+        }
+        file.write_text(yaml.safe_dump({"topics": topics}))
+
+    def start(self) -> None:
+        kafka = connections.kafka_address(self._settings)
+        schema_ids = create_topics(self._topics, self._settings)
+        for topic in self._topics:
+            messages = Messages(topic, schema_ids[topic.name], self._seed)
+            self._feeds.append(FEEDS[topic.producer](topic, kafka, messages, self._seed))
+            self._feeds[-1].start()
+
+    def stop(self) -> None:
+        for feed in self._feeds:
+            feed.stop()
+
+    def finish(self) -> None:
+        """No record is under way any more, and no transaction open."""
+        self.stop()
+        for feed in self._feeds:
+            feed.wait()
+
+    def await_records(self) -> None:
+        """A run with nothing to commit reaches no boundary, and cannot be broken."""
+        deadline = time.monotonic() + RECORDS_WITHIN_SECONDS
+        with_bad_ones = [feed for feed in self._feeds if feed.topic.bad_records]
+        for feed in with_bad_ones:
+            feed.send_a_bad_record()
+        while not (
+            all(feed.has_bad_arrived for feed in with_bad_ones)
+            and len(self.judge.behind()) == len(self.names)
+        ):
+            for feed in self._feeds:
+                feed.check()
+            if time.monotonic() > deadline:
+                reasons = "; ".join(feed.last_error for feed in self._feeds if feed.last_error)
+                raise TableflowError(
+                    f"No new records within {RECORDS_WITHIN_SECONDS:.0f} s, from producers that"
+                    f" never pause. {reasons}",
+                    "Is Kafka there? Read its log in the state folder.",
+                )
+            time.sleep(POLL_SECONDS)
+
+    def wrong_dead_letters(self) -> list[str]:
+        """Once all is caught up: every record that cannot be decoded is a dead letter, no other is."""
+        wrong = []
+        for feed in self._feeds:
+            name, kept = feed.topic.name, self.judge.dead_letters[feed.topic.name]
+            if not feed.bad_acknowledged <= kept <= feed.bad_sent:
+                sent = f"{feed.bad_acknowledged} to {feed.bad_sent}"
+                wrong.append(f"{name}: {sent} records cannot be decoded, {kept} are dead letters.")
+        return wrong
