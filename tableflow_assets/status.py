@@ -16,6 +16,7 @@ from tableflow_assets.source.plan import plan
 from tableflow_assets.table.known_tables import refuse_a_vanished_table
 from tableflow_assets.table.ledger import Ledger, read_ledger
 from tableflow_assets.table.suspension import Suspension, suspension_of
+from tableflow_assets.table.windows import rows_in
 
 
 @dataclass(frozen=True)
@@ -123,7 +124,7 @@ def _with_contents(status: TopicStatus, table: Table, ledger: Ledger) -> TopicSt
     last_commit = datetime.fromtimestamp(ledger.committed_at_ms / 1000, UTC)
     return replace(
         status,
-        rows=_total(table, "total-records"),
+        rows=rows_in(table),
         files=_total(table, "total-data-files"),
         last_commit=last_commit,
         freshness_seconds=(datetime.now(UTC) - last_commit).total_seconds(),
