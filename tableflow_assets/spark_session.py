@@ -45,7 +45,7 @@ def give_up_soon(session: SparkSession) -> SparkSession:
 def spark_is_away(error: Exception) -> ServerUnreachable | None:
     """The error of a server that went away in the middle of a run, or forgot us when it came back."""
     text = str(error)
-    if "UNAVAILABLE" not in text and "INVALID_HANDLE" not in text:
+    if not any(word in text for word in ("UNAVAILABLE", "INVALID_HANDLE", "NO_ACTIVE_SESSION")):
         return None
     address = re.search(r"ipv[46]:(\S+?):? ", text)
     return ServerUnreachable(

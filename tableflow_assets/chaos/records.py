@@ -70,8 +70,9 @@ def create_topics(topics: tuple[ChaosTopic, ...], settings: Settings) -> dict[st
     try:
         for creation in admin.create_topics(wanted).values():
             creation.result(timeout=SECONDS_TO_ANSWER)
-    except KafkaException as error:
-        raise ServerUnreachable("Kafka", address, str(error)) from error
+    except (KafkaException, TimeoutError) as error:
+        reason = str(error) or f"no answer within {SECONDS_TO_ANSWER} s"
+        raise ServerUnreachable("Kafka", address, reason) from error
     client = SchemaRegistryClient(
         {"url": connections.registry_address(settings), "timeout": SECONDS_TO_ANSWER}
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from tableflow_assets.spark_session import ensure_spark_answers
 from tableflow_assets.stack.jars import jars_of
 from tableflow_assets.stack.java import java_command
 from tableflow_assets.stack.seaweed import BUCKET, REGION, SeaweedServer
@@ -67,6 +68,8 @@ class SparkServer(Server):
     def check(self) -> None:
         from pyspark.sql.connect.session import SparkSession
 
+        # First: the session's own patience grows to most of a minute between two tries.
+        ensure_spark_answers(self.address)
         session = SparkSession.builder.remote(self.address).create()
         try:
             session.sql(f"SHOW NAMESPACES IN {CATALOG}").collect()

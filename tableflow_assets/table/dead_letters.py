@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import uuid
 
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from tableflow_assets.errors import CommitConflict
+from tableflow_assets.spark_session import spark_is_away
+from tableflow_assets.table.commit import LOST_RACE
 from tableflow_assets.table.ledger import Entry
 from tableflow_assets.table.names import DEAD_LETTER_SUFFIX
 
@@ -50,12 +54,20 @@ def keep_dead_letters(
     )
     columns = ", ".join(letters.columns)
     values = ", ".join(f"seen.{name}" for name in letters.columns)
-    spark.sql(
-        f"""
-        MERGE INTO {dead_table} AS kept USING {view} AS seen ON {same}
-        WHEN MATCHED THEN UPDATE SET last_seen = current_timestamp()
-        WHEN NOT MATCHED THEN INSERT ({columns}, first_seen, last_seen)
-        VALUES ({values}, current_timestamp(), current_timestamp())
-        """  # noqa: S608  (the table's name is made of settings that allow only [a-z0-9_])
-    )
+    try:
+        spark.sql(
+            f"""
+            MERGE INTO {dead_table} AS kept USING {view} AS seen ON {same}
+            WHEN MATCHED THEN UPDATE SET last_seen = current_timestamp()
+            WHEN NOT MATCHED THEN INSERT ({columns}, first_seen, last_seen)
+            VALUES ({values}, current_timestamp(), current_timestamp())
+            """  # noqa: S608  (the table's name is made of settings that allow only [a-z0-9_])
+        )
+    except PySparkException as error:
+        if any(words in str(error) for words in (*LOST_RACE, "conflicting files")):
+            raise CommitConflict(
+                f"Another run kept the same dead letters in {dead_table} at the same moment.",
+                "Nothing was written twice or lost: run again.",
+            ) from error
+        raise spark_is_away(error) or error from error
     spark.catalog.dropTempView(view)
