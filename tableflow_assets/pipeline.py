@@ -24,10 +24,11 @@ from tableflow_assets.source.plan import Plan, lost_before, origin_of, plan
 from tableflow_assets.source.reader import read_records
 from tableflow_assets.source.registry import Registry
 from tableflow_assets.source.steps import steps
+from tableflow_assets.spark_errors import named_spark_errors
 from tableflow_assets.table import commit as commits
 from tableflow_assets.table import known_tables
 from tableflow_assets.table.create import create_table, refuse_another_mode
-from tableflow_assets.table.dead_letters import SUFFIX, keep_dead_letters
+from tableflow_assets.table.dead_letters import keep_dead_letters
 from tableflow_assets.table.evolve import evolve
 from tableflow_assets.table.forgotten import without_forgotten
 from tableflow_assets.table.keyed import last_change_of_every_key, rows_of_changes
@@ -166,11 +167,14 @@ class Pipeline:
 
     @property
     def spark_table(self) -> str:
-        return f"`{self.spark_catalog}`.`{self.catalog.namespace}`.`{self.topic.table}`"
+        return self._in_spark(self.topic.table)
 
     @property
     def dead_table(self) -> str:
-        return f"`{self.spark_catalog}`.`{self.catalog.namespace}`.`{self.topic.table}{SUFFIX}`"
+        return self._in_spark(self.topic.dead_letter_table)
+
+    def _in_spark(self, table: str) -> str:
+        return f"`{self.spark_catalog}`.`{self.catalog.namespace}`.`{table}`"
 
     def _commit(self, step: Plan, run_id: str) -> Committed:
         schemas = self.schemas()
@@ -188,21 +192,24 @@ class Pipeline:
         self, step: Plan, ledger: Ledger, schemas: Schemas, table: Table, branch: str, run_id: str
     ) -> Committed:
         """Read and decode a step's records, and put them on a branch that no reader sees."""
-        records = read_records(self.spark, self.log.bootstrap_servers, step)
-        records = without_forgotten(records, ledger.entry, schemas.key)
-        decoded = decode(records, schemas, table.schema(), self.topic.mode)
-        entry = _next_entry(step, ledger, schemas, run_id)
-        if self.topic.is_keyed:
-            changed = self._write_changes(decoded, branch, entry)
-        else:
-            gather = step.size <= GATHER_UP_TO_RECORDS
-            commits.append_to_branch(decoded.rows, self.spark_table, branch, entry, gather=gather)
-            changed = ()
-        reached("files_written")
-        seen = decoded.counts()
-        if seen.dead:
-            self._handle_bad_records(decoded.dead, seen.dead, entry)
-        reached("dead_letters_kept")
+        with named_spark_errors(self.spark_table):
+            records = read_records(self.spark, self.log.bootstrap_servers, step)
+            records = without_forgotten(records, ledger.entry, schemas.key)
+            decoded = decode(records, schemas, table.schema(), self.topic.mode)
+            entry = _next_entry(step, ledger, schemas, run_id)
+            if self.topic.is_keyed:
+                changed = self._write_changes(decoded, branch, entry)
+            else:
+                gather = step.size <= GATHER_UP_TO_RECORDS
+                commits.append_to_branch(
+                    decoded.rows, self.spark_table, branch, entry, gather=gather
+                )
+                changed = ()
+            reached("files_written")
+            seen = decoded.counts()
+            if seen.dead:
+                self._handle_bad_records(decoded.dead, seen.dead, entry)
+            reached("dead_letters_kept")
         is_kept = self.topic.bad_records == "dead_letter"
         return Committed(
             rows=seen.records - seen.dead,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 
@@ -11,16 +13,16 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from tableflow_assets.decode.decode import decode
-from tableflow_assets.errors import CommitConflict, RebuildFailed, TableflowError
+from tableflow_assets.errors import RebuildFailed
 from tableflow_assets.pipeline import NOTHING, Committed, Pipeline
+from tableflow_assets.settings import Topic
 from tableflow_assets.source.log import TopicIdentity
 from tableflow_assets.source.plan import OffsetRange, Plan, plan
 from tableflow_assets.source.reader import read_records
-from tableflow_assets.spark_session import spark_is_away
+from tableflow_assets.spark_errors import named_spark_errors
 from tableflow_assets.table import commit as commits
 from tableflow_assets.table.forgotten import without_forgotten
 from tableflow_assets.table.ledger import Ledger, read_ledger
-from tableflow_assets.table.names import DEAD_LETTER_SUFFIX
 from tableflow_assets.table.suspension import suspending
 
 # What Iceberg says where a window's rows share a file with others.
@@ -55,28 +57,26 @@ def rebuild_windows(
         entry = replace(ledger.entry, kind="window", start=ledger.committed, run_id=run_id)
         with commits.own_branch(pipeline.catalog, table, ledger.head) as branch:
             writer = commits.branch_writer(decoded.rows, pipeline.spark_table, branch, entry)
-            try:
+            with named_spark_errors(pipeline.spark_table), _whole_windows_only(pipeline.topic):
                 writer.overwrite(_in_windows("_kafka.timestamp", start, end))
-            except PySparkException as error:
-                raise _known(pipeline, error) or error from error
-            seen = decoded.counts()
+                seen = decoded.counts()
             _refuse_new_dead_letters(pipeline, seen.dead)
             head = commits.publish(pipeline.catalog, table, branch, ledger.head)
         return Committed(rows=seen.records, dead_letters=0, skipped=0, snapshots=(head,))
 
 
-def _known(pipeline: Pipeline, error: PySparkException) -> TableflowError | None:
-    if any(words in str(error) for words in commits.LOST_RACE):
-        return CommitConflict(
-            f"Another writer committed to {pipeline.spark_table} at the same moment.", "Run again."
-        )
-    if FILE_OF_SEVERAL_WINDOWS in str(error):
-        return RebuildFailed(
-            f"The files of {pipeline.topic.table} hold more than one {pipeline.topic.window} each:"
-            " the table was made when the topic had another `window`.",
+@contextmanager
+def _whole_windows_only(topic: Topic) -> Iterator[None]:
+    try:
+        yield
+    except PySparkException as error:
+        if FILE_OF_SEVERAL_WINDOWS not in str(error):
+            raise
+        raise RebuildFailed(
+            f"The files of {topic.table} hold more than one {topic.window} each: the table was made"
+            " when the topic had another `window`.",
             "Choose windows that make up whole days.",
-        )
-    return spark_is_away(error)
+        ) from error
 
 
 def _in_windows(column: str, start: datetime | None, end: datetime) -> Column:
@@ -118,7 +118,7 @@ def _refuse_what_the_log_has_lost(
 
 
 def _without_dead_letters(pipeline: Pipeline, records: DataFrame, ledger: Ledger) -> DataFrame:
-    if pipeline.catalog.find(pipeline.topic.table + DEAD_LETTER_SUFFIX) is None:
+    if pipeline.catalog.find(pipeline.topic.dead_letter_table) is None:
         return records
     aside = pipeline.spark.table(pipeline.dead_table).filter(
         (F.col("topic_id") == ledger.topic_id) & (F.col("lineage") == ledger.entry.lineage)

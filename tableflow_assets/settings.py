@@ -34,6 +34,7 @@ from tableflow_assets.settings_blocks import (
 )
 from tableflow_assets.settings_file import Problem, read_document, validated
 from tableflow_assets.table.names import (
+    DEAD_LETTER_SUFFIX,
     collisions,
     is_kafka_name,
     is_pattern,
@@ -76,6 +77,10 @@ class Topic(TopicOptions):
     @property
     def table(self) -> str:
         return table_name(self.name)
+
+    @property
+    def dead_letter_table(self) -> str:
+        return self.table + DEAD_LETTER_SUFFIX
 
     @property
     def is_keyed(self) -> bool:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import re
 import socket
-from typing import Any, cast
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
-from pyspark.sql import SparkSession
-
 from tableflow_assets.errors import ServerUnreachable
+
+if TYPE_CHECKING:  # the stack looks for the server too, and is used where no Spark is wanted
+    from pyspark.sql import DataFrame, SparkSession
 
 DEFAULT_PORT = 15002
 CONNECT_SECONDS = 5
@@ -20,6 +23,8 @@ LONGEST_BACKOFF_MS = 5000
 
 
 def connect_spark(remote: str) -> SparkSession:
+    from pyspark.sql import SparkSession
+
     ensure_spark_answers(remote)
     return give_up_soon(SparkSession.builder.remote(remote).getOrCreate())
 
@@ -42,12 +47,13 @@ def give_up_soon(session: SparkSession) -> SparkSession:
     return session
 
 
-def spark_is_away(error: Exception) -> ServerUnreachable | None:
-    """The error of a server that went away in the middle of a run, or forgot us when it came back."""
-    text = str(error)
-    if not any(word in text for word in ("UNAVAILABLE", "INVALID_HANDLE", "NO_ACTIVE_SESSION")):
-        return None
-    address = re.search(r"ipv[46]:(\S+?):? ", text)
-    return ServerUnreachable(
-        "Spark Connect", address.group(1) if address else "its address", text.splitlines()[0]
-    )
+@contextmanager
+def named_view(spark: SparkSession, rows: DataFrame) -> Iterator[str]:
+    """The rows under a name that SQL can use, and nobody else does: sessions are shared by threads."""
+    name = f"tableflow_{uuid.uuid4().hex}"
+    rows.createOrReplaceTempView(name)
+    try:
+        yield name
+    finally:
+        with suppress(Exception):  # a server that went away has forgotten it anyway
+            spark.catalog.dropTempView(name)

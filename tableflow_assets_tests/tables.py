@@ -9,6 +9,7 @@ from pyiceberg.table import Table
 from tableflow_assets.pipeline import Pipeline
 from tableflow_assets.table.commit import REBUILD, WRITER
 from tableflow_assets.table.ledger import PROPERTY, Entry
+from tableflow_assets.table.names import DEAD_LETTER_SUFFIX
 from tableflow_assets.table.verify import PartitionResult, verify
 from tableflow_assets.tableflow import Tableflow
 from tableflow_assets_tests.kafka_topics import KafkaTopic
@@ -39,6 +40,10 @@ def rows_of(pipeline: Pipeline, suffix: str = "") -> list[dict[str, Any]]:
         return (where["partition"], where["offset"])
 
     return sorted(table_of(pipeline, suffix).scan().to_arrow().to_pylist(), key=place)
+
+
+def letters_of(pipeline: Pipeline) -> list[dict[str, Any]]:
+    return rows_of(pipeline, DEAD_LETTER_SUFFIX)
 
 
 def ids_of(pipeline: Pipeline) -> list[int]:

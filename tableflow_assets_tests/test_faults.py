@@ -18,7 +18,7 @@ import pytest
 from click.testing import CliRunner
 
 from tableflow_assets import cli, connections
-from tableflow_assets.errors import LedgerError, Suspended
+from tableflow_assets.errors import LedgerError, ServerUnreachable, Suspended
 from tableflow_assets.pipeline import Pipeline
 from tableflow_assets.settings import Settings
 from tableflow_assets.status import TopicStatus, status
@@ -371,7 +371,7 @@ def test_an_object_store_that_fails_half_way_through_a_commit(
 ) -> None:
     kafka_topic.send(PAYMENT, payments(2, first=3), partition=0)
     head = head_of(pipeline)
-    with pytest.raises(Exception, match="503"):
+    with pytest.raises(ServerUnreachable, match="503"):
         on_failing_store.catch_up()
     assert (head_of(pipeline), ids_of(pipeline)) == (head, [0, 1, 2])
     assert branches_of(pipeline) == []

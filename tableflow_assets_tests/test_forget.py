@@ -21,8 +21,8 @@ from tableflow_assets.pipeline import Pipeline
 from tableflow_assets.rebuild import rebuild
 from tableflow_assets.table import commit as commits
 from tableflow_assets.table import erasure
-from tableflow_assets.table.dead_letters import SUFFIX
 from tableflow_assets.table.ledger import TAG, read_entries, read_ledger
+from tableflow_assets.table.names import DEAD_LETTER_SUFFIX
 from tableflow_assets.table.suspension import suspend, suspension_of
 from tableflow_assets.tableflow import Tableflow
 from tableflow_assets_tests.kafka_topics import PAYMENT, KafkaTopic, framed, payments
@@ -30,6 +30,7 @@ from tableflow_assets_tests.tables import (
     branches_of,
     head_of,
     ids_of,
+    letters_of,
     pipeline_of,
     rows_of,
     table_of,
@@ -195,13 +196,15 @@ def test_dead_letters_of_the_key_go_too_and_others_stay(
     send(kafka_topic, 1)
     pipeline = pipeline_of(tableflow, kafka_topic)
     pipeline.catch_up()
-    assert objects_with_the_key(pipeline, SUFFIX)
+    assert objects_with_the_key(pipeline, DEAD_LETTER_SUFFIX)
 
     report = forget(pipeline, KEY)
 
     assert (report.table.rows, report.dead_letters.rows, report.dead_letters.files) == (1, 1, 1)
-    assert objects_with_the_key(pipeline) == objects_with_the_key(pipeline, SUFFIX) == []
-    (letter,) = rows_of(pipeline, SUFFIX)
+    assert (
+        objects_with_the_key(pipeline) == objects_with_the_key(pipeline, DEAD_LETTER_SUFFIX) == []
+    )
+    (letter,) = letters_of(pipeline)
     assert letter["key"] == b"another"
     verified(pipeline)
 

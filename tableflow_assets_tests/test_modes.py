@@ -19,7 +19,6 @@ from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 from tableflow_assets.catalog.duckdb import connect_duckdb
 from tableflow_assets.errors import ModeChanged, Suspended, UnsupportedSchema
 from tableflow_assets.pipeline import NOTHING, Pipeline
-from tableflow_assets.table.dead_letters import SUFFIX
 from tableflow_assets.table.keyed import KEYS_IN_A_QUERY
 from tableflow_assets.tableflow import Tableflow
 from tableflow_assets_tests.kafka_topics import PAYMENT, KafkaTopic, framed, payments
@@ -27,6 +26,7 @@ from tableflow_assets_tests.tables import (
     branches_of,
     head_of,
     ids_of,
+    letters_of,
     pipeline_of,
     rows_of,
     table_of,
@@ -70,7 +70,7 @@ def values_of(pipeline: Pipeline) -> dict[str, int]:
 
 def dead_of(pipeline: Pipeline) -> list[tuple[str, int]]:
     """Why each record is a dead letter, and its offset."""
-    return [(letter["error"], letter["offset"]) for letter in rows_of(pipeline, SUFFIX)]
+    return [(letter["error"], letter["offset"]) for letter in letters_of(pipeline)]
 
 
 # --- the model: written without looking at the write path --------------------------------------
@@ -376,7 +376,7 @@ def test_a_bad_record_becomes_a_dead_letter_and_its_key_keeps_its_row(
     done = pipeline.catch_up()
     assert (done.rows, done.dead_letters, done.skipped) == (3, 3, 0)
     assert values_of(pipeline) == {"a": 13, "b": 1, "c": 12}
-    letters = rows_of(pipeline, SUFFIX)
+    letters = letters_of(pipeline)
     assert dead_of(pipeline) == [("null_key", 3), ("not_confluent_framed", 4), ("null_key", 5)]
     assert [(letter["key"], letter["value"]) for letter in letters[1:]] == [
         (b"b", b"no avro"),

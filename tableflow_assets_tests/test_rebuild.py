@@ -13,7 +13,6 @@ from tableflow_assets.pipeline import Committed, Pipeline
 from tableflow_assets.rebuild import OLD_ROWS, rebuild
 from tableflow_assets.source.plan import Plan
 from tableflow_assets.table import commit as commits
-from tableflow_assets.table.dead_letters import SUFFIX
 from tableflow_assets.table.ledger import read_ledger
 from tableflow_assets.table.suspension import suspension_of
 from tableflow_assets.tableflow import Tableflow
@@ -22,6 +21,7 @@ from tableflow_assets_tests.tables import (
     branches_of,
     head_of,
     ids_of,
+    letters_of,
     pipeline_of,
     rows_of,
     table_of,
@@ -76,7 +76,7 @@ def test_a_rebuild_of_a_right_table_changes_no_row(
     assert old_rows(pipeline) == [list(range(9))]
     assert branches_of(pipeline) == []
     # The dead letter is known to both generations of rows, and counts once.
-    letters = [(letter["offset"], letter["lineage"]) for letter in rows_of(pipeline, SUFFIX)]
+    letters = [(letter["offset"], letter["lineage"]) for letter in letters_of(pipeline)]
     assert sorted(letters) == [(9, ""), (9, ledger.entry.lineage)]
     assert sum(result.dead_letters for result in verified(pipeline)) == 1
     # A later run goes on where the rebuild ended.

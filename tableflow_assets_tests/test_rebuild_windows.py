@@ -14,7 +14,6 @@ from tableflow_assets.errors import CommitConflict, RebuildFailed, Suspended
 from tableflow_assets.pipeline import NOTHING, Pipeline
 from tableflow_assets.rebuild_windows import rebuild_windows
 from tableflow_assets.table import commit as commits
-from tableflow_assets.table.dead_letters import SUFFIX
 from tableflow_assets.table.ledger import PROPERTY, read_ledger
 from tableflow_assets.tableflow import Tableflow
 from tableflow_assets_tests.kafka_topics import PAYMENT, KafkaTopic, payments
@@ -23,6 +22,7 @@ from tableflow_assets_tests.tables import (
     compared,
     head_of,
     ids_of,
+    letters_of,
     pipeline_of,
     rows_of,
     table_of,
@@ -73,12 +73,12 @@ def test_a_window_is_replaced_by_what_the_log_has_of_it_and_other_windows_keep_t
     send_at(kafka_topic, [TUESDAY, WEDNESDAY, MONDAY + 2 * HOUR, TUESDAY + HOUR], first=3)
     pipeline = pipeline_of(tableflow, kafka_topic)
     pipeline.catch_up()
-    before, letters, files = rows_of(pipeline), rows_of(pipeline, SUFFIX), files_of(pipeline)
+    before, letters, files = rows_of(pipeline), letters_of(pipeline), files_of(pipeline)
     lose_rows(pipeline, "id = 1 OR id = 5")
     done = rebuild_windows(pipeline, MONDAY, TUESDAY, "the-run")
     assert (done.rows, done.dead_letters, done.snapshots) == (4, 0, (head_of(pipeline),))
     assert rows_of(pipeline) == before
-    assert rows_of(pipeline, SUFFIX) == letters
+    assert letters_of(pipeline) == letters
     assert unchanged(files, files_of(pipeline)) == 2
     entry = read_ledger(table_of(pipeline)).entry
     assert (entry.kind, entry.run_id, entry.end) == ("window", "the-run", {0: 8, 1: 0})

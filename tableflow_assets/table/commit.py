@@ -27,22 +27,18 @@ from pyiceberg.table.update import (
     SetSnapshotRefUpdate,
 )
 from pyiceberg.table.update.snapshot import ManageSnapshots
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, DataFrameWriterV2
 
 from tableflow_assets.boundary import reached
 from tableflow_assets.catalog.rest import RestCatalog
 from tableflow_assets.errors import CommitConflict
-from tableflow_assets.spark_session import spark_is_away
 from tableflow_assets.table.ledger import PROPERTY, TAG, Entry
 
 WRITER, REBUILD = "tableflow_writer", "tableflow_rebuild"
 # Longer than any run: a branch this old has lost its writer.
 ABANDONED_AFTER_SECONDS = {WRITER: 6 * 3600, REBUILD: 7 * 24 * 3600}
-# What catalogs say when another commit came between reading the table and writing it.
 PAUSES = (0.02, 0.05, 0.1, 0.2, 0.4, 0.8)  # seconds before a refused commit is tried again
 logger = logging.getLogger(__name__)
-LOST_RACE = ("CommitFailedException", "sequence number", "Requirement failed")
 
 
 def open_branch(catalog: RestCatalog, table: Table, base: int, prefix: str = WRITER) -> str:
@@ -79,18 +75,9 @@ def append_to_branch(
     rows: DataFrame, spark_table: str, branch: str, entry: Entry, *, gather: bool
 ) -> None:
     """``gather``: into one file a partition, at the cost of a shuffle; else every task has its own."""
-    writer = branch_writer(rows, spark_table, branch, entry).option(
-        "distribution-mode", "hash" if gather else "none"
-    )
-    try:
-        writer.append()
-    except PySparkException as error:
-        if any(words in str(error) for words in LOST_RACE):
-            raise CommitConflict(
-                f"Another writer committed to {spark_table} at the same moment.",
-                "Nothing was written twice or lost: run again, it continues after that commit.",
-            ) from error
-        raise spark_is_away(error) or error from error
+    distribution = "hash" if gather else "none"
+    writer = branch_writer(rows, spark_table, branch, entry)
+    writer.option("distribution-mode", distribution).append()
 
 
 def branch_writer(

@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-import uuid
-
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tableflow_assets.errors import CommitConflict
-from tableflow_assets.spark_session import spark_is_away
-from tableflow_assets.table.commit import LOST_RACE
+from tableflow_assets.spark_session import named_view
 from tableflow_assets.table.ledger import Entry
-from tableflow_assets.table.names import DEAD_LETTER_SUFFIX
-
-SUFFIX = DEAD_LETTER_SUFFIX
 
 _COLUMNS = """
     topic_id STRING COMMENT 'Kafka id of the topic, which a recreated topic does not share',
@@ -47,14 +39,12 @@ def keep_dead_letters(
         F.col("problem").alias("error"),
         F.lit(entry.run_id).alias("run_id"),
     )
-    view = f"tableflow_dead_letters_{uuid.uuid4().hex}"  # sessions are shared by threads
-    letters.createOrReplaceTempView(view)
     same = " AND ".join(
         f"kept.{n} = seen.{n}" for n in ("topic_id", "lineage", "partition", "offset")
     )
     columns = ", ".join(letters.columns)
     values = ", ".join(f"seen.{name}" for name in letters.columns)
-    try:
+    with named_view(spark, letters) as view:
         spark.sql(
             f"""
             MERGE INTO {dead_table} AS kept USING {view} AS seen ON {same}
@@ -63,11 +53,3 @@ def keep_dead_letters(
             VALUES ({values}, current_timestamp(), current_timestamp())
             """  # noqa: S608  (the table's name is made of settings that allow only [a-z0-9_])
         )
-    except PySparkException as error:
-        if any(words in str(error) for words in (*LOST_RACE, "conflicting files")):
-            raise CommitConflict(
-                f"Another run kept the same dead letters in {dead_table} at the same moment.",
-                "Nothing was written twice or lost: run again.",
-            ) from error
-        raise spark_is_away(error) or error from error
-    spark.catalog.dropTempView(view)

@@ -14,13 +14,12 @@ from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.snapshots import Operation
 from pyiceberg.table.update import AssertTableUUID, RemoveSnapshotRefUpdate
 from pyiceberg.table.update.snapshot import _FastAppendFiles
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from tableflow_assets.catalog.rest import RestCatalog
 from tableflow_assets.errors import CommitConflict, TableflowError
-from tableflow_assets.spark_session import spark_is_away
-from tableflow_assets.table.commit import LOST_RACE, WRITER
+from tableflow_assets.spark_errors import named_spark_errors
+from tableflow_assets.table.commit import WRITER
 from tableflow_assets.table.key_files import Key, KeyFiles, Row
 from tableflow_assets.table.ledger import TAG
 
@@ -188,14 +187,8 @@ class Erasure:
 
     def _call(self, procedure: str, arguments: str) -> None:
         call = f"CALL `{self.spark_catalog}`.system.{procedure}"
-        try:
+        with named_spark_errors(self._name):
             self.spark.sql(f"{call}(table => '{self._name}', {arguments})").collect()
-        except PySparkException as error:
-            if any(words in str(error) for words in LOST_RACE):
-                raise CommitConflict(
-                    f"Another writer committed to {self._name} at the same moment.", "Run again."
-                ) from error
-            raise spark_is_away(error) or error from error
 
 
 def _is_of_a_run(ref: str) -> bool:

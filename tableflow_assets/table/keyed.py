@@ -13,20 +13,16 @@ which only the key's hash and place are read, and only in the buckets that the k
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from tableflow_assets.decode.decode import DELETED
-from tableflow_assets.errors import CommitConflict
-from tableflow_assets.spark_session import spark_is_away
-from tableflow_assets.table.commit import LOST_RACE
+from tableflow_assets.spark_session import named_view
 
 # Up to so many keys are written out in the queries: then only their buckets are looked through. More
 # keys than that are in every bucket anyway.
@@ -69,22 +65,14 @@ def last_change_of_every_key(spark: SparkSession, rows: DataFrame) -> Iterator[C
         .drop("__nth")
         .persist()
     )
-    view = _own_name()
     try:
         count = last.count()
         # By a name: the rows carry an observation, and Spark takes such rows only once into a join.
-        last.createOrReplaceTempView(view)
-        yield Changes(spark.table(view), count)
-    except PySparkException as error:
-        raise spark_is_away(error) or error from error
+        with named_view(spark, last) as view:
+            yield Changes(spark.table(view), count)
     finally:
         with suppress(Exception):  # a server that went away has forgotten them anyway
-            spark.catalog.dropTempView(view)
             last.unpersist()
-
-
-def _own_name() -> str:
-    return f"tableflow_{uuid.uuid4().hex}"  # sessions are shared by threads
 
 
 @contextmanager
@@ -161,23 +149,11 @@ def _as_the_table_says(last: DataFrame, otherwise: DataFrame) -> DataFrame:
 
 
 def _remove(spark: SparkSession, keys: DataFrame, branch_table: str, where: str) -> None:
-    view = _own_name()
-    keys.createOrReplaceTempView(view)
-    try:
+    with named_view(spark, keys) as view:
         spark.sql(
             f"DELETE FROM {branch_table} WHERE {where} AND"  # noqa: S608  (names are our own)
             f" _kafka.key_hash IN (SELECT key_hash FROM {view})"
         )
-    except PySparkException as error:
-        if any(words in str(error) for words in LOST_RACE):
-            raise CommitConflict(
-                f"Another writer committed to {branch_table} at the same moment.",
-                "Nothing was written twice or lost: run again, it continues after that commit.",
-            ) from error
-        raise
-    finally:
-        with suppress(Exception):
-            spark.catalog.dropTempView(view)
 
 
 def _only_these_buckets(changes: Changes) -> str:

@@ -13,13 +13,13 @@ import pytest
 from tableflow_assets.errors import Suspended
 from tableflow_assets.stack.spark import SparkServer
 from tableflow_assets.stack.stack import Stack
-from tableflow_assets.table.dead_letters import SUFFIX
 from tableflow_assets.tableflow import Tableflow
 from tableflow_assets_tests.kafka_topics import PAYMENT, KafkaTopic, framed, payments
 from tableflow_assets_tests.tables import (
     branches_of,
     head_of,
     ids_of,
+    letters_of,
     pipeline_of,
     rows_of,
     table_of,
@@ -325,7 +325,7 @@ def test_values_that_cannot_be_decoded_become_dead_letters_beside_their_neighbou
     done = pipeline.catch_up(run_id="first")
     assert (done.rows, done.dead_letters, done.skipped) == (len(bad), len(bad), 0)
     assert ids_of(pipeline) == list(range(len(bad)))
-    letters = rows_of(pipeline, SUFFIX)
+    letters = letters_of(pipeline)
     assert {letter["value"]: letter["error"] for letter in letters} == bad
     assert [letter["offset"] for letter in letters] == list(range(1, 2 * len(bad), 2))
     assert {(letter["key"], letter["run_id"]) for letter in letters} == {(b"k", "first")}
@@ -345,12 +345,12 @@ def test_dead_letters_that_come_again_after_a_failed_commit_are_kept_once(
         failing.setattr("tableflow_assets.table.commit.publish", _fail)
         with pytest.raises(RuntimeError, match="just before"):
             pipeline.catch_up(run_id="first")
-    assert len(rows_of(pipeline, SUFFIX)) == 2
+    assert len(letters_of(pipeline)) == 2
     assert [(r.expected, r.dead_letters) for r in verified(pipeline)] == [(0, 0), (0, 0)]
     done = pipeline.catch_up(run_id="second")
     assert (done.rows, done.dead_letters) == (1, 2)
     assert pipeline.catch_up().dead_letters == 0
-    letters = rows_of(pipeline, SUFFIX)
+    letters = letters_of(pipeline)
     assert Counter(letter["value"] for letter in letters) == {b"bad": 1, b"worse": 1}
     assert {letter["run_id"] for letter in letters} == {"first"}
     assert all(letter["last_seen"] > letter["first_seen"] for letter in letters)
@@ -377,7 +377,7 @@ def test_a_value_that_claims_to_be_huge_becomes_a_dead_letter(
     pipeline = pipeline_of(tableflow, kafka_topic)
     done = pipeline.catch_up()
     assert (done.rows, done.dead_letters) == (1, 1)
-    assert [letter["error"] for letter in rows_of(pipeline, SUFFIX)] == ["malformed_avro"]
+    assert [letter["error"] for letter in letters_of(pipeline)] == ["malformed_avro"]
 
 
 # Spark takes any bytes for a string. Every other engine would fail on the file that has them.
@@ -403,8 +403,8 @@ def test_a_string_that_is_no_text_becomes_a_dead_letter(
     pipeline = pipeline_of(tableflow, kafka_topic)
     done = pipeline.catch_up()
     assert (done.rows, done.dead_letters) == (1, 1)
-    assert [letter["value"] for letter in rows_of(pipeline, SUFFIX)] == [texts[0]]
-    assert [letter["error"] for letter in rows_of(pipeline, SUFFIX)] == ["invalid_utf8"]
+    assert [letter["value"] for letter in letters_of(pipeline)] == [texts[0]]
+    assert [letter["error"] for letter in letters_of(pipeline)] == ["invalid_utf8"]
     assert "ok" in str(values_of(rows_of(pipeline)))
 
 
@@ -417,7 +417,7 @@ def test_bad_records_can_be_skipped(tableflow: Tableflow, kafka_topic: KafkaTopi
     assert (done.rows, done.dead_letters, done.skipped) == (3, 0, 1)
     assert ids_of(pipeline) == [0, 1, 2]
     assert pipeline.catch_up().skipped == 0
-    (place,) = rows_of(pipeline, SUFFIX)  # without content: only what verify must know
+    (place,) = letters_of(pipeline)  # without content: only what verify must know
     assert (place["partition"], place["offset"], place["skipped"]) == (0, 2, True)
     assert (place["key"], place["value"], place["headers"]) == (None, None, [])
 

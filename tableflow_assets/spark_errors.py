@@ -1,0 +1,47 @@
+"""What Spark says of a failure, as the errors that a run knows what to do about."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pyspark.errors import PySparkException
+
+from tableflow_assets.errors import CommitConflict, ServerUnreachable, TableflowError
+
+# What catalogs and Iceberg say when another commit came between reading the table and writing it.
+LOST_RACE = r"CommitFailedException|ValidationException|sequence number|Requirement failed"
+# How to tell who went away, with the pattern of its address. Spark may be back, and have forgotten us.
+AWAY = {
+    "Spark Connect": (r"UNAVAILABLE|INVALID_HANDLE|NO_ACTIVE_SESSION", r"ipv[46]:(\S+?):? "),
+    "Kafka": (r"kafka\.common\.errors\.(Timeout|Disconnect)Exception", r"\((\S+?:\d+) \(id:"),
+    "The catalog or the object store": (
+        r"RESTException|SdkClientException|UncheckedIOException|Status Code: 5\d\d",
+        r"(https?://[^\s/\]]+)",
+    ),
+}
+
+
+@contextmanager
+def named_spark_errors(table: str) -> Iterator[None]:
+    """Around all that Spark does for one table; what has no name stays as it is."""
+    try:
+        yield
+    except PySparkException as error:
+        raise _named(str(error), table) or error from error
+
+
+def _named(text: str, table: str) -> TableflowError | None:
+    if re.search(LOST_RACE, text):
+        return CommitConflict(
+            f"Another writer committed to {table} at the same moment.",
+            "Nothing was written twice or lost: run again, it continues after that commit.",
+        )
+    for server, (words, address) in AWAY.items():
+        if re.search(words, text):
+            found = re.search(address, text)
+            causes = re.findall(r"^Caused by: (.*)", text, re.MULTILINE)
+            reason = causes[-1] if causes else text.partition("\n")[0]
+            return ServerUnreachable(server, found[1] if found else "its address", reason)
+    return None
