@@ -31,7 +31,7 @@ from tableflow_assets.table.create import create_table, refuse_another_mode
 from tableflow_assets.table.dead_letters import keep_dead_letters
 from tableflow_assets.table.evolve import evolve
 from tableflow_assets.table.forgotten import without_forgotten
-from tableflow_assets.table.keyed import last_change_of_every_key, rows_of_changes
+from tableflow_assets.table.keyed import Branch, last_change_of_every_key, rows_of_changes
 from tableflow_assets.table.ledger import Entry, Ledger, read_ledger
 from tableflow_assets.table.suspension import suspending
 
@@ -198,7 +198,7 @@ class Pipeline:
             decoded = decode(records, schemas, table.schema(), self.topic.mode)
             entry = _next_entry(step, ledger, schemas, run_id)
             if self.topic.is_keyed:
-                changed = self._write_changes(decoded, branch, entry)
+                changed = self._write_changes(decoded, table, branch, entry)
             else:
                 gather = step.size <= GATHER_UP_TO_RECORDS
                 commits.append_to_branch(
@@ -220,10 +220,11 @@ class Pipeline:
         )
 
     def _write_changes(
-        self, decoded: Decoded, branch: str, entry: Entry
+        self, decoded: Decoded, table: Table, branch: str, entry: Entry
     ) -> tuple[tuple[datetime, int], ...]:
         with last_change_of_every_key(self.spark, decoded.rows) as changes:
-            target = f"{self.spark_table}.`branch_{branch}`"
+            in_spark = f"{self.spark_table}.`branch_{branch}`"
+            target = Branch(self.catalog, table, branch, in_spark)
             with rows_of_changes(self.spark, changes, target) as rows:
                 commits.append_to_branch(rows, self.spark_table, branch, entry, gather=True)
             return changes.per_window(self.topic.window)

@@ -11,7 +11,10 @@ from pyspark.errors import PySparkException
 from tableflow_assets.errors import CommitConflict, ServerUnreachable, TableflowError
 
 # What catalogs and Iceberg say when another commit came between reading the table and writing it.
-LOST_RACE = r"CommitFailedException|ValidationException|sequence number|Requirement failed"
+LOST_RACE = (
+    r"CommitFailedException|sequence number|Requirement failed"
+    r"|ValidationException\W+(Found (new )?conflicting|Missing required|Cannot commit)"
+)
 # How to tell who went away, with the pattern of its address. Spark may be back, and have forgotten us.
 AWAY = {
     "Spark Connect": (r"UNAVAILABLE|INVALID_HANDLE|NO_ACTIVE_SESSION", r"ipv[46]:(\S+?):? "),

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from pyiceberg.table import Table
 
-from tableflow_assets.pipeline import Pipeline
+from tableflow_assets.pipeline import Committed, Pipeline
+from tableflow_assets.source.plan import Plan
 from tableflow_assets.table.commit import REBUILD, WRITER
 from tableflow_assets.table.ledger import PROPERTY, Entry
 from tableflow_assets.table.names import DEAD_LETTER_SUFFIX
@@ -84,3 +87,20 @@ def verified(pipeline: Pipeline) -> list[PartitionResult]:
     results = compared(pipeline)
     assert all(result.ok for result in results), results
     return results
+
+
+def rows_of_runs_at_once(pipelines: Sequence[Pipeline]) -> int:
+    """Let all plan, then all commit at the same time; how many rows they have brought together."""
+    plans = [pipeline.plan() for pipeline in pipelines]
+    with ThreadPoolExecutor(len(plans)) as runs:
+        done = runs.map(lambda pipeline, plan: pipeline.materialize(plan), pipelines, plans)
+        return sum(committed.rows for committed in done)
+
+
+class Interruption(BaseException):
+    """Like a Ctrl-C, or a run that Dagster ends."""
+
+
+def interrupt(_step: Plan, _done: Committed) -> None:
+    """After the first step, as ``on_commit``."""
+    raise Interruption

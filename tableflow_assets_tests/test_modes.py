@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import threading
 from collections import defaultdict
 from collections.abc import Iterable
 from contextlib import closing
@@ -19,7 +18,8 @@ from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 from tableflow_assets.catalog.duckdb import connect_duckdb
 from tableflow_assets.errors import ModeChanged, Suspended, UnsupportedSchema
 from tableflow_assets.pipeline import NOTHING, Pipeline
-from tableflow_assets.table.keyed import KEYS_IN_A_QUERY
+from tableflow_assets.table import keyed
+from tableflow_assets.table.keyed import KEYS_IN_A_QUERY, PLACES_AT_HAND
 from tableflow_assets.tableflow import Tableflow
 from tableflow_assets_tests.kafka_topics import PAYMENT, KafkaTopic, framed, payments
 from tableflow_assets_tests.tables import (
@@ -29,6 +29,7 @@ from tableflow_assets_tests.tables import (
     letters_of,
     pipeline_of,
     rows_of,
+    rows_of_runs_at_once,
     table_of,
     verified,
 )
@@ -140,9 +141,14 @@ FIRST_BATCH = [change for first, _ in WAYS_OF_A_KEY.values() for change in first
 SECOND_BATCH = [change for _, second in WAYS_OF_A_KEY.values() for change in second]
 
 
+@pytest.mark.parametrize("places_at_hand", [PLACES_AT_HAND, 0], ids=["marked", "deleted by Spark"])
 def test_a_table_has_the_last_value_of_each_key_after_each_of_two_batches(
-    tableflow: Tableflow, kafka_topic: KafkaTopic
+    tableflow: Tableflow,
+    kafka_topic: KafkaTopic,
+    places_at_hand: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(keyed, "PLACES_AT_HAND", places_at_hand)
     pipeline = pipeline_of(tableflow, kafka_topic, mode="upsert")
     send(kafka_topic, FIRST_BATCH)
     assert pipeline.catch_up().rows == len(FIRST_BATCH)
@@ -152,6 +158,7 @@ def test_a_table_has_the_last_value_of_each_key_after_each_of_two_batches(
     assert pipeline.catch_up().rows == len(SECOND_BATCH)
     assert values_of(pipeline) == last_values(FIRST_BATCH + SECOND_BATCH)
     assert seen_by_duckdb(tableflow, pipeline) == values_of(pipeline)
+    assert seen_by_spark(pipeline) == values_of(pipeline)
     assert pipeline.catch_up() == NOTHING
     verified(pipeline)
 
@@ -163,6 +170,12 @@ def seen_by_duckdb(tableflow: Tableflow, pipeline: Pipeline) -> dict[str, int]:
         rows = connection.execute(query).fetchall()
     assert len({key for key, _ in rows}) == len(rows)
     return {bytes(key).decode(): value for key, value in rows}
+
+
+def seen_by_spark(pipeline: Pipeline) -> dict[str, int]:
+    rows = pipeline.spark.table(pipeline.spark_table).select("_kafka.key", "id").collect()
+    assert len({row["key"] for row in rows}) == len(rows)
+    return {bytes(row["key"]).decode(): row["id"] for row in rows}
 
 
 def test_a_table_is_the_same_after_one_batch(tableflow: Tableflow, kafka_topic: KafkaTopic) -> None:
@@ -276,23 +289,7 @@ def test_runs_at_the_same_time_leave_the_last_value_of_each_key(
     pipelines = [
         pipeline_of(tableflow, kafka_topic, mode="upsert", max_records=30) for _ in range(2)
     ]
-    plans = [pipeline.plan() for pipeline in pipelines]
-    brought: list[int] = []
-    failures: list[Exception] = []
-
-    def run(number: int) -> None:
-        try:
-            brought.append(pipelines[number].materialize(plans[number]).rows)
-        except Exception as error:
-            failures.append(error)
-
-    threads = [threading.Thread(target=run, args=[number]) for number in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert failures == []
-    assert sum(brought) == len(log)
+    assert rows_of_runs_at_once(pipelines) == len(log)
     assert values_of(pipelines[0]) == last_values(log)
     assert branches_of(pipelines[0]) == []
     verified(pipelines[0])

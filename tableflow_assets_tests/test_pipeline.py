@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from datetime import UTC, datetime
 from typing import Any
@@ -11,30 +10,23 @@ import pyarrow as pa
 import pytest
 
 from tableflow_assets.errors import SchemaNotFound, Suspended, TopicNotFound
-from tableflow_assets.pipeline import NOTHING, Committed, Pipeline
-from tableflow_assets.source.plan import Plan
+from tableflow_assets.pipeline import NOTHING, Pipeline
 from tableflow_assets.table.verify import verify
 from tableflow_assets.tableflow import Tableflow
 from tableflow_assets_tests.kafka_topics import PAYMENT, KafkaTopic, framed, payments
 from tableflow_assets_tests.tables import (
+    Interruption,
     branches_of,
     entries_of,
     head_of,
     ids_of,
+    interrupt,
     pipeline_of,
     rows_of,
+    rows_of_runs_at_once,
     table_of,
     verified,
 )
-
-
-class Interruption(BaseException):
-    """Like a Ctrl-C, or a run that Dagster ends."""
-
-
-def interrupt(_step: Plan, _done: Committed) -> None:
-    raise Interruption
-
 
 # --- exactly once -----------------------------------------------------------------------------
 
@@ -116,23 +108,7 @@ def test_runs_at_the_same_time_bring_every_record_once(
 ) -> None:
     kafka_topic.send(PAYMENT, payments(60))
     pipelines = [pipeline_of(tableflow, kafka_topic, max_records=20) for _ in range(2)]
-    plans = [pipeline.plan() for pipeline in pipelines]
-    brought: list[int] = []
-    failures: list[Exception] = []
-
-    def run(number: int) -> None:
-        try:
-            brought.append(pipelines[number].materialize(plans[number]).rows)
-        except Exception as error:
-            failures.append(error)
-
-    threads = [threading.Thread(target=run, args=[number]) for number in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert failures == []
-    assert sum(brought) == 60
+    assert rows_of_runs_at_once(pipelines) == 60
     assert ids_of(pipelines[0]) == list(range(60))
     assert branches_of(pipelines[0]) == []
     verified(pipelines[0])

@@ -18,23 +18,17 @@ from tableflow_assets.table.suspension import suspension_of
 from tableflow_assets.tableflow import Tableflow
 from tableflow_assets_tests.kafka_topics import PAYMENT, KafkaTopic, payments
 from tableflow_assets_tests.tables import (
+    Interruption,
     branches_of,
     head_of,
     ids_of,
+    interrupt,
     letters_of,
     pipeline_of,
     rows_of,
     table_of,
     verified,
 )
-
-
-class Interruption(BaseException):
-    """Like a Ctrl-C, or a run that Dagster ends."""
-
-
-def interrupt(_step: Plan, _done: Committed) -> None:
-    raise Interruption
 
 
 def send_updates(topic: KafkaTopic) -> None:

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TypeVar
 
 from pyiceberg.catalog import Catalog, load_catalog
-from pyiceberg.exceptions import BadRequestError, NoSuchTableError, RESTError
+from pyiceberg.exceptions import BadRequestError, CommitFailedException, NoSuchTableError, RESTError
 from pyiceberg.table import Table
 from requests.exceptions import RequestException
 
@@ -48,7 +48,9 @@ class RestCatalog:
         """Run a call to the catalog; turn a server that is away into an error that names it."""
         try:
             return question()
-        except BadRequestError:
+        except BadRequestError as error:
+            if "sequence number" in str(error):  # how SeaweedFS says that another commit came first
+                raise CommitFailedException(str(error)) from error
             raise  # the catalog is there and says that we asked for nonsense
         except (RequestException, RESTError) as error:
             raise ServerUnreachable(

@@ -55,7 +55,7 @@ def latency(records: int, pause: float, timeout: float, as_json: bool) -> None:
 @click.option("--small", default=200_000, show_default=True, help="Rows of the first table.")
 @click.option("--large", default=2_000_000, show_default=True, help="Rows of the second.")
 @click.option("--batch", default=10_000, show_default=True, help="Keys of a batch.")
-@click.option("--rounds", default=5, show_default=True, help="Batches into each table, in turns.")
+@click.option("--rounds", default=9, show_default=True, help="Batches into each table, in turns.")
 @json_option
 def upsert(small: int, large: int, batch: int, rounds: int, as_json: bool) -> None:
     """The same batch of changed keys into a small and into a large table, mode upsert."""

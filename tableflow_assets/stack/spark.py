@@ -48,7 +48,8 @@ class SparkServer(Server):
         shipped = Path(pyspark.__file__).parent / "jars" / "*"
         return [
             *java_command(),
-            *("-Xms512m", "-Xmx3g", "-XX:+UseParallelGC"),
+            # A young generation of fixed size: else the heap grows with the time that it is used.
+            *("-Xms1500m", "-Xmx3g", "-XX:+UseParallelGC"),
             *opens,
             "-Djdk.reflect.useDirectMethodHandle=false",
             "-Dio.netty.tryReflectionSetAccessible=true",

@@ -26,7 +26,6 @@ from pyiceberg.table.update import (
     SetPropertiesUpdate,
     SetSnapshotRefUpdate,
 )
-from pyiceberg.table.update.snapshot import ManageSnapshots
 from pyspark.sql import DataFrame, DataFrameWriterV2
 
 from tableflow_assets.boundary import reached
@@ -43,7 +42,7 @@ logger = logging.getLogger(__name__)
 
 def open_branch(catalog: RestCatalog, table: Table, base: int, prefix: str = WRITER) -> str:
     branch = f"{prefix}_{int(time.time())}_{uuid.uuid4().hex[:12]}"
-    _change_refs(catalog, table, lambda: table.manage_snapshots().create_branch(base, branch))
+    insist(catalog, table, lambda: table.manage_snapshots().create_branch(base, branch).commit())
     return branch
 
 
@@ -68,7 +67,11 @@ def append_nothing(catalog: RestCatalog, table: Table, branch: str, entry: Entry
     nothing = pa.Table.from_batches([], schema=table.schema().as_arrow())
     properties = {PROPERTY: entry.to_property()}
     catalog.ask(table.refresh)
-    catalog.ask(lambda: table.append(nothing, snapshot_properties=properties, branch=branch))
+    insist(
+        catalog,
+        table,
+        lambda: table.append(nothing, snapshot_properties=properties, branch=branch),
+    )
 
 
 def append_to_branch(
@@ -97,7 +100,7 @@ def empty_branch(catalog: RestCatalog, table: Table, branch: str, entry: Entry) 
     with warnings.catch_warnings():
         # That it rewrites instead of marking: neither is needed where whole files go.
         warnings.filterwarnings("ignore", message="Merge on read")
-        catalog.ask(lambda: table.delete(snapshot_properties=properties, branch=branch))
+        insist(catalog, table, lambda: table.delete(snapshot_properties=properties, branch=branch))
     append_nothing(catalog, table, branch, entry)
 
 
@@ -154,14 +157,17 @@ def _tag(name: str, snapshot: int) -> SetSnapshotRefUpdate:
 
 def drop_branch(catalog: RestCatalog, table: Table, branch: str) -> None:
     catalog.ask(table.refresh)  # Spark has moved the branch since we made it
-    _change_refs(catalog, table, lambda: table.manage_snapshots().remove_branch(branch))
+    insist(catalog, table, lambda: table.manage_snapshots().remove_branch(branch).commit())
 
 
-def _change_refs(catalog: RestCatalog, table: Table, change: Callable[[], ManageSnapshots]) -> None:
-    """A catalog may refuse one of two commits at once, even if they have nothing to do with another."""
+def insist(catalog: RestCatalog, table: Table, commit: Callable[[], object]) -> None:
+    """Change what is ours alone, such as our branch.
+
+    A catalog may refuse one of two commits at once, even if they have nothing to do with another.
+    """
     for pause in PAUSES:
         try:
-            catalog.ask(lambda: change().commit())
+            catalog.ask(commit)
             return
         except CommitFailedException:
             time.sleep(pause)

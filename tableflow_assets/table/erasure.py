@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from tableflow_assets.catalog.rest import RestCatalog
 from tableflow_assets.errors import CommitConflict, TableflowError
 from tableflow_assets.spark_errors import named_spark_errors
-from tableflow_assets.table.commit import WRITER
+from tableflow_assets.table.commit import WRITER, insist
 from tableflow_assets.table.key_files import Key, KeyFiles, Row
 from tableflow_assets.table.ledger import TAG
 
@@ -114,7 +114,7 @@ class Erasure:
             ):
                 pass
 
-        self.catalog.ask(commit)
+        insist(self.catalog, self.table, commit)
 
     def purge(self, rows: int, counts: Callable[[Row], bool]) -> Traces:
         """Remove all that still leads to the files that held the key, and see that they are gone.

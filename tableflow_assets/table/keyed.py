@@ -8,7 +8,7 @@ deletes removes the row.
 Two snapshots on the writer's branch: first the rows that are replaced or deleted go, then the new ones
 come, with the ledger's entry. The table moves to the second; nobody sees the first. A MERGE would do
 it in one, but sorts the whole table for it: here the batch's keys are sent to the table's files, of
-which only the key's hash and place are read, and only in the buckets that the keys fall into.
+which only the key's hash and place are read, once, and only in the buckets that the keys fall into.
 """
 
 from __future__ import annotations
@@ -18,12 +18,17 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 
+from pyiceberg.table import Table
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
+from tableflow_assets.catalog.rest import RestCatalog
 from tableflow_assets.decode.decode import DELETED
 from tableflow_assets.spark_session import named_view
+from tableflow_assets.table.position_deletes import mark_deleted
 
+# The places of up to so many rows fit into the memory of any driver.
+PLACES_AT_HAND = 100_000
 # Up to so many keys are written out in the queries: then only their buckets are looked through. More
 # keys than that are in every bucket anyway.
 KEYS_IN_A_QUERY = 200
@@ -48,6 +53,16 @@ class Changes:
         at = F.date_format(start, "yyyy-MM-dd'T'HH:mm:ss+00:00").alias("at")
         counted = self.last.filter(IS_LAST).groupBy(at).count().collect()
         return tuple((datetime.fromisoformat(row["at"]), row["count"]) for row in counted)
+
+
+@dataclass(frozen=True)
+class Branch:
+    """Where the rows go: the writer's own branch of the table."""
+
+    catalog: RestCatalog
+    table: Table
+    name: str
+    in_spark: str
 
 
 @contextmanager
@@ -76,16 +91,22 @@ def last_change_of_every_key(spark: SparkSession, rows: DataFrame) -> Iterator[C
 
 
 @contextmanager
-def rows_of_changes(
-    spark: SparkSession, changes: Changes, branch_table: str
-) -> Iterator[DataFrame]:
+def rows_of_changes(spark: SparkSession, changes: Changes, branch: Branch) -> Iterator[DataFrame]:
     """Take the rows of changed keys out of the branch; the new rows are yet to be appended."""
     where = _only_these_buckets(changes)
     # Not `persist`: Spark would look them up again once they are deleted, and find them gone.
-    known = _keys_with_a_row(spark, changes, branch_table, where).localCheckpoint()
-    counts = known.agg(F.count_if("is_replaced"), F.count_if("is_otherwise")).collect()[0]
-    if counts[0]:
-        _remove(spark, known.filter("is_replaced"), branch_table, where)
+    known = _keys_with_a_row(spark, changes, branch, where).localCheckpoint()
+    counts = known.agg(
+        F.count_if("is_replaced"),
+        F.count_if("is_otherwise"),
+        F.count_if("is_of_old_layout"),
+    ).collect()[0]
+    replaced = known.filter("is_replaced")
+    if 0 < counts[0] <= PLACES_AT_HAND and not counts[2]:
+        places = replaced.select("_file", "_pos", "key_hash").toArrow()
+        mark_deleted(branch.catalog, branch.table, branch.name, places)
+    elif counts[0]:
+        _delete(spark, replaced, branch.in_spark, where)
     chosen = changes.last.filter(IS_LAST)
     if counts[1]:
         chosen = _as_the_table_says(changes.last, known.filter("is_otherwise"))
@@ -94,7 +115,7 @@ def rows_of_changes(
 
 
 def _keys_with_a_row(
-    spark: SparkSession, changes: Changes, branch_table: str, where: str
+    spark: SparkSession, changes: Changes, branch: Branch, where: str
 ) -> DataFrame:
     """Of the keys that the table has a row of: the partition whose change is last, row included.
 
@@ -105,14 +126,15 @@ def _keys_with_a_row(
     change = changes.last.select(
         key, partition.alias("partition"), F.col(LATEST).alias("latest"), IS_LAST
     )
-    at = F.coalesce("_kafka.key_timestamp", "_kafka.timestamp").alias("at")
-    row = spark.table(branch_table).filter(where).select(key, F.struct(at, partition).alias("row"))
+    row = F.struct(F.col("_kafka.key_timestamp").alias("at"), partition).alias("row")
+    in_file = F.struct("_file", "_pos", "_spec_id").alias("in_file")
+    rows = spark.table(branch.in_spark).filter(where).select(key, row, in_file)
     is_of_same = F.col("partition") == F.col("row.partition")
     # Its row stands for all that a partition has said of the key so far.
     latest = F.when(is_of_same, F.greatest("latest", "row.at")).otherwise(F.col("latest"))
     place = F.struct(latest.alias("at"), F.col("partition"))
     judged = (
-        row.join(F.broadcast(change), "key_hash")
+        rows.join(F.broadcast(change), "key_hash")
         .withColumn("place", place)
         .groupBy("key_hash")
         .agg(
@@ -121,15 +143,17 @@ def _keys_with_a_row(
                 "chosen"
             ),
             F.first("row").alias("row"),
+            F.first("in_file").alias("in_file"),
         )
     )
     is_replaced = F.col("last") >= F.col("row")
+    is_of_old_layout = F.col("in_file._spec_id") != branch.table.spec().spec_id
     is_otherwise = ~is_replaced | (F.col("last") != F.col("chosen"))
     return judged.select(
-        "key_hash",
-        "last",
+        *("key_hash", "in_file.*", "last"),
         is_replaced.alias("is_replaced"),
         is_otherwise.alias("is_otherwise"),
+        is_of_old_layout.alias("is_of_old_layout"),
     )
 
 
@@ -148,7 +172,7 @@ def _as_the_table_says(last: DataFrame, otherwise: DataFrame) -> DataFrame:
     )
 
 
-def _remove(spark: SparkSession, keys: DataFrame, branch_table: str, where: str) -> None:
+def _delete(spark: SparkSession, keys: DataFrame, branch_table: str, where: str) -> None:
     with named_view(spark, keys) as view:
         spark.sql(
             f"DELETE FROM {branch_table} WHERE {where} AND"  # noqa: S608  (names are our own)
