@@ -48,7 +48,6 @@ class SparkServer(Server):
         shipped = Path(pyspark.__file__).parent / "jars" / "*"
         return [
             *java_command(),
-            # A young generation of fixed size: else the heap grows with the time that it is used.
             *("-Xms1500m", "-Xmx3g", "-XX:+UseParallelGC"),
             *opens,
             "-Djdk.reflect.useDirectMethodHandle=false",
