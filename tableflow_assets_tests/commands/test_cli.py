@@ -123,6 +123,9 @@ def test_materialize_tells_what_it_brought_and_the_second_time_brings_nothing(
 def test_verify_exits_0_where_table_and_log_agree(command: Command, landed: KafkaTopic) -> None:
     answer = command("verify", landed.name, "--json")
     assert answer.code == 0
+    place = {"topic", "partition", "start", "committed", "end"}
+    found = {"rows", "dead_letters", "skipped", "missing", "duplicated", "ok"}
+    assert all(place | found <= result.keys() for result in answer.json)
     assert [result["ok"] for result in answer.json] == [True, True]
     assert sum(result["rows"] for result in answer.json) == 5
 
