@@ -12,10 +12,12 @@ from tableflow_assets.commands import (
     bench,
     chaos,
     config,
+    dead_letters,
     demo,
     forget,
     labs,
     ledger,
+    plan,
     rebuild,
     resume,
     stack,
@@ -43,10 +45,12 @@ tableflow.add_command(topics.status)
 tableflow.add_command(topics.verify)
 tableflow.add_command(topics.materialize)
 tableflow.add_command(topics.query)
+tableflow.add_command(plan.plan)
 tableflow.add_command(resume.resume)
 tableflow.add_command(rebuild.rebuild)
 tableflow.add_command(ledger.ledger)
 tableflow.add_command(forget.forget)
+tableflow.add_command(dead_letters.dead_letters)
 tableflow.add_command(stack.stack)
 tableflow.add_command(labs.labs)
 tableflow.add_command(config.config)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import dagster as dg
 
 from tableflow_assets.defs.checks import exactly_once_check, not_suspended_check
+from tableflow_assets.defs.dead_letters import dead_letter_asset, dead_letter_rate_check
 from tableflow_assets.defs.jobs import verify_job, verify_schedule
 from tableflow_assets.defs.new_offsets import new_offsets_sensor
 from tableflow_assets.defs.resources import resources_from
 from tableflow_assets.defs.schema_changes import schema_changes_sensor
+from tableflow_assets.defs.schema_fits import schema_fits_check
 from tableflow_assets.defs.topic_assets import table_asset, topic_asset
 from tableflow_assets.settings import Settings, load_settings
 from tableflow_assets.source.discovery import known_topics
@@ -21,8 +23,14 @@ def build_definitions(settings: Settings) -> dg.Definitions:
         assets=[
             *(topic_asset(topic, settings) for topic in topics),
             *(table_asset(topic, settings) for topic in topics),
+            *(dead_letter_asset(topic, settings) for topic in topics),
         ],
-        asset_checks=[*comparisons, *(not_suspended_check(topic, settings) for topic in topics)],
+        asset_checks=[
+            *comparisons,
+            *(not_suspended_check(topic, settings) for topic in topics),
+            *(schema_fits_check(topic, settings) for topic in topics),
+            *(dead_letter_rate_check(topic, settings) for topic in topics),
+        ],
         jobs=[verify_job(comparisons)],
         schedules=[verify_schedule()],
         sensors=[new_offsets_sensor(topics, settings), schema_changes_sensor(topics, settings)],

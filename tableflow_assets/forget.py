@@ -114,7 +114,8 @@ class _Found:
         pipeline, table, base = self.pipeline, self.table.table, self.ledger.head
         with commits.own_branch(pipeline.catalog, table, base) as branch:
             if self.rows:
-                self._delete(f"{pipeline.spark_table}.`branch_{branch}`", "_kafka.key")
+                in_spark = commits.branch_in_spark(pipeline.spark_table, branch)
+                self._delete(in_spark, "_kafka.key")
             self.table.rewrite(branch)
             self.table.seal(branch, {PROPERTY: entry.to_property()})
             commits.publish(pipeline.catalog, table, branch, base)

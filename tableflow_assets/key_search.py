@@ -11,11 +11,13 @@ from pyspark.sql import functions as F
 
 from tableflow_assets.decode.key_text import Form, key_spellings
 from tableflow_assets.decode.keys import key_hash
+from tableflow_assets.decode.plain import Raw
+from tableflow_assets.decode.schemas import key_of
+from tableflow_assets.decode.serialization import Serialization
 from tableflow_assets.errors import TopicNotFound, UnsupportedSchema
 from tableflow_assets.pipeline import Pipeline
 from tableflow_assets.source.plan import OffsetRange, Plan
 from tableflow_assets.source.reader import read_records
-from tableflow_assets.source.registry import Subject
 from tableflow_assets.table.forgotten import has_key
 from tableflow_assets.table.key_files import Key
 from tableflow_assets.table.ledger import Ledger
@@ -38,8 +40,8 @@ class KeySearch:
 
     def __init__(self, pipeline: Pipeline, ledger: Ledger, typed: str, form: Form) -> None:
         self.pipeline, self.ledger = pipeline, ledger
-        self.subject = _key_subject(pipeline)
-        self.key = self._key(key_spellings(typed, form, self.subject))
+        self.keys = _keys_of(pipeline)
+        self.key = self._key(key_spellings(typed, form, self.keys))
 
     def count(self, rows: DataFrame) -> int:
         """Of rows with a column ``key``."""
@@ -88,10 +90,8 @@ class KeySearch:
     def _key(self, spellings: tuple[bytes, ...]) -> Key:
         typed = self._as_data(spellings)  # first of all: functions need the session
         key = F.col("key")
-        by_content = F.lit(None) if self.subject is None else key_hash(key, self.subject)
-        found = typed.select(
-            "key", _in_hex(key_hash(key, None)).alias("bytes"), _in_hex(by_content).alias("content")
-        )
+        by_bytes, by_content = (_in_hex(key_hash(key, one)) for one in (Raw(), self.keys))
+        found = typed.select("key", by_bytes.alias("bytes"), by_content.alias("content"))
         hashed = {bytes(row["key"]): row for row in found.collect()}
         contents = [hashed[one]["content"] for one in spellings]  # the newest version's first
         content = next((known for known in contents if known), None)
@@ -101,8 +101,8 @@ class KeySearch:
         return Key(frozenset(same), frozenset(hashes))
 
     def _of_key(self, records: DataFrame) -> DataFrame:
-        known = records.filter(has_key(F.col("key"), sorted(self.key.hashes), self.subject))
-        return known.withColumn("bytes", _in_hex(key_hash(F.col("key"), None)))
+        known = records.filter(has_key(F.col("key"), sorted(self.key.hashes), self.keys))
+        return known.withColumn("bytes", _in_hex(key_hash(F.col("key"), Raw())))
 
     def _met(self, rows: list[Any]) -> None:
         """Take in the spellings that were found by the key's content."""
@@ -116,13 +116,13 @@ class KeySearch:
         return self.pipeline.spark.createDataFrame([(one,) for one in spellings], "key binary")
 
 
-def _key_subject(pipeline: Pipeline) -> Subject | None:
+def _keys_of(pipeline: Pipeline) -> Serialization:
     try:
-        return pipeline.registry.key_subject(pipeline.topic.name)
+        return key_of(pipeline.topic, pipeline.registry)
     except UnsupportedSchema:
         if pipeline.topic.is_keyed:
             raise
-        return None  # no matter to a table of records: their keys are kept as bytes
+        return Raw()  # no matter to a table of records: their keys are kept as bytes
 
 
 def _in_hex(column: Column) -> Column:

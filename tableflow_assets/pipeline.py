@@ -15,9 +15,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tableflow_assets.boundary import reached
 from tableflow_assets.catalog.rest import RestCatalog
-from tableflow_assets.decode.decode import Decoded, Schemas, decode
+from tableflow_assets.decode.decode import Decoded, decode, judge
+from tableflow_assets.decode.schemas import Schemas
 from tableflow_assets.decode.types import table_schema
-from tableflow_assets.errors import CommitConflict, UndecodableRecords
+from tableflow_assets.decode.unknown_ids import first_unknown, with_unknown_ids_told
+from tableflow_assets.errors import CommitConflict, ServerUnreachable, UndecodableRecords
 from tableflow_assets.settings import Topic
 from tableflow_assets.source.log import Log, Offsets, TopicIdentity
 from tableflow_assets.source.plan import Plan, lost_before, origin_of, plan
@@ -25,14 +27,17 @@ from tableflow_assets.source.reader import read_records
 from tableflow_assets.source.registry import Registry
 from tableflow_assets.source.steps import steps
 from tableflow_assets.spark_errors import named_spark_errors
+from tableflow_assets.spark_session import persisted
 from tableflow_assets.table import commit as commits
 from tableflow_assets.table import known_tables
 from tableflow_assets.table.create import create_table, refuse_another_mode
-from tableflow_assets.table.dead_letters import keep_dead_letters
+from tableflow_assets.table.dead_letters import keep_dead_letters, see_again, without_letters
 from tableflow_assets.table.evolve import evolve
+from tableflow_assets.table.fit import fitting_schemas
 from tableflow_assets.table.forgotten import without_forgotten
 from tableflow_assets.table.keyed import Branch, last_change_of_every_key, rows_of_changes
 from tableflow_assets.table.ledger import Entry, Ledger, read_ledger
+from tableflow_assets.table.read_letters import kept_ahead
 from tableflow_assets.table.suspension import suspending
 
 FRUITLESS_RETRIES = 3
@@ -99,9 +104,14 @@ class Pipeline:
             while True:
                 try:
                     for step in steps(self.log, planned, self.topic):
-                        done = self._commit(step, run_id)
-                        total = total.and_then(done)
-                        on_commit(step, done)
+                        schemas = self.schemas()
+                        readable = self._readable(step, schemas)
+                        if readable.size or readable == step:
+                            done = self._commit(readable, schemas, run_id)
+                            total = total.and_then(done)
+                            on_commit(readable, done)
+                        if readable != step:
+                            raise self._waits_for_the_registry(readable)
                     return total
                 except CommitConflict:
                     rest = planned.after(read_ledger(self.ensure_table(planned.topic)))
@@ -141,9 +151,11 @@ class Pipeline:
         if table is None:
             known_tables.refuse_a_vanished_table(self.state_dir, self.topic, self.catalog.namespace)
         if table is None or table.current_snapshot() is None:
-            schema = self.wanted_columns(self.schemas())
-            origin = first_entry(topic, origin_of(self.log, topic))
-            table = create_table(self.catalog, self.topic, schema, origin, self.state_dir)
+            schemas = self.schemas()
+            first = first_entry(topic, origin_of(self.log, topic))
+            origin = replace(first, schema_ids=schemas.ids)
+            columns = self.wanted_columns(schemas)
+            table = create_table(self.catalog, self.topic, columns, origin, self.state_dir)
         known_tables.remember(
             self.state_dir, self.topic, table.metadata.table_uuid, self.catalog.namespace
         )
@@ -155,11 +167,18 @@ class Pipeline:
         return evolve(self.catalog, table, self.wanted_columns(schemas))
 
     def wanted_columns(self, schemas: Schemas) -> Schema:
-        return table_schema(schemas.value.latest.text, schemas.value.name, self.topic.mode)
+        return table_schema(schemas, self.topic.mode)
 
     def schemas(self) -> Schemas:
-        key = self.registry.key_subject(self.topic.name) if self.topic.is_keyed else None
-        return Schemas(self.registry.value_subject(self.topic.name), key)
+        return fitting_schemas(self.topic, self.registry, self.catalog.find(self.topic.table))
+
+    def schemas_of_now(self) -> Schemas:
+        """For work that is done once, such as a rebuild: the registry has to be there."""
+        schemas = self.schemas()
+        if schemas.registry_was_away:
+            why = "there may be schemas that were not seen before"
+            raise ServerUnreachable("The schema registry", self.registry.url, why)
+        return schemas
 
     @cached_property
     def spark(self) -> SparkSession:
@@ -176,8 +195,27 @@ class Pipeline:
     def _in_spark(self, table: str) -> str:
         return f"`{self.spark_catalog}`.`{self.catalog.namespace}`.`{table}`"
 
-    def _commit(self, step: Plan, run_id: str) -> Committed:
-        schemas = self.schemas()
+    def _readable(self, step: Plan, schemas: Schemas) -> Plan:
+        """All of the step; while the registry is away, up to the first record of a new schema.
+
+        It is no dead letter: nobody knows yet whether its schema is a registered one.
+        """
+        if not schemas.registry_was_away:
+            return step
+        with named_spark_errors(self.spark_table):
+            records = read_records(self.spark, self.log.bootstrap_servers, step)
+            return step.up_to(first_unknown(judge(records, schemas, self.topic.mode)))
+
+    def _waits_for_the_registry(self, readable: Plan) -> ServerUnreachable:
+        places = ", ".join(f"{r.partition}:{r.end}" for r in readable.ranges)
+        return ServerUnreachable(
+            "The schema registry",
+            self.registry.url,
+            f"and after {places} {self.topic.name!r} has records of schemas not seen before. Those"
+            " before them are in the table.",
+        )
+
+    def _commit(self, step: Plan, schemas: Schemas, run_id: str) -> Committed:
         table = self.evolve(self.ensure_table(step.topic), schemas)
         ledger = read_ledger(table)
         _refuse_a_stale_plan(step, ledger)
@@ -195,8 +233,12 @@ class Pipeline:
         with named_spark_errors(self.spark_table):
             records = read_records(self.spark, self.log.bootstrap_servers, step)
             records = without_forgotten(records, ledger.entry, schemas.key)
-            decoded = decode(records, schemas, table.schema(), self.topic.mode)
             entry = _next_entry(step, ledger, schemas, run_id)
+            # What a killed run has kept aside is a letter already, whatever is known by now.
+            if ahead := kept_ahead(self.catalog, self.topic, entry):
+                records = without_letters(self.spark, records, self.dead_table, entry)
+                see_again(self.spark, self.dead_table, entry)
+            decoded = decode(records, schemas, table.schema(), self.topic.mode)
             if self.topic.is_keyed:
                 changed = self._write_changes(decoded, table, branch, entry)
             else:
@@ -208,13 +250,13 @@ class Pipeline:
             reached("files_written")
             seen = decoded.counts()
             if seen.dead:
-                self._handle_bad_records(decoded.dead, seen.dead, entry)
+                self._handle_bad_records(decoded.dead, seen.dead, entry, schemas)
             reached("dead_letters_kept")
-        is_kept = self.topic.bad_records == "dead_letter"
+        is_kept, aside = self.topic.bad_records == "dead_letter", seen.dead + ahead
         return Committed(
             rows=seen.records - seen.dead,
-            dead_letters=seen.dead if is_kept else 0,
-            skipped=0 if is_kept else seen.dead,
+            dead_letters=aside if is_kept else 0,
+            skipped=0 if is_kept else aside,
             snapshots=(),
             keys_changed=changed,
         )
@@ -223,20 +265,26 @@ class Pipeline:
         self, decoded: Decoded, table: Table, branch: str, entry: Entry
     ) -> tuple[tuple[datetime, int], ...]:
         with last_change_of_every_key(self.spark, decoded.rows) as changes:
-            in_spark = f"{self.spark_table}.`branch_{branch}`"
+            in_spark = commits.branch_in_spark(self.spark_table, branch)
             target = Branch(self.catalog, table, branch, in_spark)
-            with rows_of_changes(self.spark, changes, target) as rows:
-                commits.append_to_branch(rows, self.spark_table, branch, entry, gather=True)
+            rows = rows_of_changes(self.spark, changes, target)
+            commits.append_to_branch(rows, self.spark_table, branch, entry, gather=True)
             return changes.per_window(self.topic.window)
 
-    def _handle_bad_records(self, dead: DataFrame, count: int, entry: Entry) -> None:
-        if self.topic.bad_records != "suspend":
+    def _handle_bad_records(
+        self, bad: DataFrame, count: int, entry: Entry, schemas: Schemas
+    ) -> None:
+        with persisted(bad) as kept:
+            dead = with_unknown_ids_told(kept, schemas.left_out, self.registry.has_schema)
+            if self.topic.bad_records == "suspend":
+                raise self._undecodable(dead, count)
             is_skipped = self.topic.bad_records == "skip"
             keep_dead_letters(self.spark, dead, self.dead_table, entry, is_skipped)
-            return
+
+    def _undecodable(self, dead: DataFrame, count: int) -> UndecodableRecords:
         first = dead.select("partition", "offset", "problem").limit(5).collect()
         places = ", ".join(f"{r.problem} at {r.partition}:{r.offset}" for r in first)
-        raise UndecodableRecords(
+        return UndecodableRecords(
             f"{count} records of {self.topic.name!r} cannot be decoded ({places}).",
             "Nothing was committed. Set `bad_records: dead_letter` to keep them aside and go on.",
         )
@@ -277,6 +325,6 @@ def _next_entry(step: Plan, ledger: Ledger, schemas: Schemas, run_id: str) -> En
         origin=start | ledger.origin,
         start=start,
         end=start | {offsets.partition: offsets.end for offsets in step.ranges},
-        schema_ids=tuple(schema.schema_id for schema in schemas.value.versions),
+        schema_ids=schemas.ids,
         run_id=run_id,
     )

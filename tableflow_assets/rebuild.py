@@ -96,7 +96,7 @@ class _Growing:
         planned = plan(pipeline.log, self.topic, self.ledger())
         on_plan(planned.size)
         for step in steps(pipeline.log, planned, pipeline.topic):
-            schemas = pipeline.schemas()
+            schemas = pipeline.schemas_of_now()
             evolve(pipeline.catalog, self.table, pipeline.wanted_columns(schemas))
             done = pipeline.write(
                 step, self.ledger(), schemas, self.table, self.branch, self.run_id
@@ -113,8 +113,7 @@ class _Growing:
         results = verify(
             pipeline.log,
             pipeline.catalog,
-            pipeline.topic.name,
-            pipeline.topic.table,
+            pipeline.topic,
             registry=pipeline.registry,
             mode=pipeline.topic.mode,
             newest_commit_only=newest_commit_only,

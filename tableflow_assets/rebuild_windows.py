@@ -21,6 +21,7 @@ from tableflow_assets.source.plan import OffsetRange, Plan, plan
 from tableflow_assets.source.reader import read_records
 from tableflow_assets.spark_errors import named_spark_errors
 from tableflow_assets.table import commit as commits
+from tableflow_assets.table.dead_letters import without_letters
 from tableflow_assets.table.forgotten import without_forgotten
 from tableflow_assets.table.ledger import Ledger, read_ledger
 from tableflow_assets.table.suspension import suspending
@@ -40,7 +41,7 @@ def rebuild_windows(
     _refuse_keys(pipeline)
     with suspending(pipeline.catalog, pipeline.topic):
         topic = pipeline.log.identify(pipeline.topic.name)
-        schemas = pipeline.schemas()
+        schemas = pipeline.schemas_of_now()
         table = pipeline.evolve(pipeline.ensure_table(topic), schemas)
         ledger = read_ledger(table)
         plan(pipeline.log, topic, ledger)  # refuses another log than the rows are from
@@ -120,10 +121,7 @@ def _refuse_what_the_log_has_lost(
 def _without_dead_letters(pipeline: Pipeline, records: DataFrame, ledger: Ledger) -> DataFrame:
     if pipeline.catalog.find(pipeline.topic.dead_letter_table) is None:
         return records
-    aside = pipeline.spark.table(pipeline.dead_table).filter(
-        (F.col("topic_id") == ledger.topic_id) & (F.col("lineage") == ledger.entry.lineage)
-    )
-    return records.join(aside.select("partition", "offset"), ["partition", "offset"], "left_anti")
+    return without_letters(pipeline.spark, records, pipeline.dead_table, ledger.entry)
 
 
 def _refuse_new_dead_letters(pipeline: Pipeline, dead: int) -> None:

@@ -47,9 +47,20 @@ class TopicOptions(Block):
     """What can be set for a topic, or for all in `defaults`."""
 
     mode: Mode = "append"
+    # What the bytes of a value are: described by the registry, or by nobody.
+    value: Literal["registry", "json", "string", "raw"] = "registry"
+    # auto: as the registry says where it has a subject for the keys, else raw.
+    key: Literal["auto", "registry", "json", "string", "raw"] = "auto"
+    # Confluent's strategies to name the subject of a record.
+    subject_name: Literal["topic", "record", "topic_record"] = "topic"
+    # The full name of the values' record. Of Protobuf: the message, if not the first of its file.
+    record: Line | None = None
+    key_record: Line | None = None
     window: Literal["hour", "day"] = "day"
     formats: Annotated[tuple[Format, ...], Field(strict=False), NOT_EMPTY] = ("iceberg",)
     bad_records: Literal["dead_letter", "skip", "suspend"] = "dead_letter"
+    # The share of a run's records above which their being dead letters is an error, not a warning.
+    dead_letter_threshold: Annotated[float, Field(ge=0, le=1)] = 0.01
     # None: the day of the topic's first record. Kafka's timestamps count from 1970.
     first_window: Annotated[date, Field(ge=date(1970, 1, 1))] | None = None
     owners: Annotated[tuple[Owner, ...], Field(strict=False)] = ()
@@ -86,6 +97,21 @@ class Topic(TopicOptions):
     def is_keyed(self) -> bool:
         """Whether the table holds one row a key, and not one a record."""
         return self.mode in ("upsert", "cdc")
+
+    @property
+    def value_subject(self) -> str | None:
+        """The name of the subject that describes the values; None where none does."""
+        return self._subject("value", self.record) if self.value == "registry" else None
+
+    @property
+    def key_subject(self) -> str | None:
+        """As above, of the keys. With `key: auto` the registry may not have it."""
+        return self._subject("key", self.key_record) if self.key in ("auto", "registry") else None
+
+    def _subject(self, part: str, record: str | None) -> str:
+        if record is None or self.subject_name == "topic":
+            return f"{self.name}-{part}"
+        return record if self.subject_name == "record" else f"{self.name}-{record}"
 
 
 class SettingsShape(Block):

@@ -57,3 +57,14 @@ def named_view(spark: SparkSession, rows: DataFrame) -> Iterator[str]:
     finally:
         with suppress(Exception):  # a server that went away has forgotten it anyway
             spark.catalog.dropTempView(name)
+
+
+@contextmanager
+def persisted(rows: DataFrame) -> Iterator[DataFrame]:
+    """For rows that are dear to compute, and looked at more than once."""
+    kept = rows.persist()
+    try:
+        yield kept
+    finally:
+        with suppress(Exception):  # as above
+            kept.unpersist()

@@ -30,7 +30,9 @@ class Tableflow:
 
     @cached_property
     def registry(self) -> Registry:
-        return Registry(connections.registry_address(self.settings))
+        return Registry(
+            connections.registry_address(self.settings), self.settings.state_dir / "schemas"
+        )
 
     @cached_property
     def catalog(self) -> RestCatalog:

@@ -36,8 +36,11 @@ class KafkaTopic:
     def subject(self) -> str:
         return f"{self.name}-value"
 
-    def register(self, schema: dict[str, Any]) -> int:
-        return int(self._registry.register_schema(self.subject, Schema(json.dumps(schema), "AVRO")))
+    def register(self, schema: Any, subject: str | None = None, kind: str = "AVRO") -> int:
+        """An Avro or JSON Schema, or the text of any schema; the topic's values' if not said."""
+        text = schema if isinstance(schema, str) and kind == "PROTOBUF" else json.dumps(schema)
+        registered = self._registry.register_schema(subject or self.subject, Schema(text, kind))
+        return int(registered)
 
     def accept_any_schema(self) -> None:
         """Let the registry take versions that do not fit the ones before; needs a first one."""

@@ -75,8 +75,7 @@ def compared(pipeline: Pipeline, **options: Any) -> list[PartitionResult]:
     return verify(
         pipeline.log,
         pipeline.catalog,
-        pipeline.topic.name,
-        pipeline.topic.table,
+        pipeline.topic,
         registry=pipeline.registry,
         **options,
     )

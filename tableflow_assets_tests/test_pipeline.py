@@ -38,14 +38,13 @@ def test_records_land_once_and_a_second_run_adds_nothing(
     pipeline = pipeline_of(tableflow, kafka_topic)
     assert pipeline.catch_up().rows == 100
     assert pipeline.catch_up().rows == 0
-    results = verify(tableflow.log, tableflow.catalog, kafka_topic.name, pipeline.topic.table)
+    results = verify(tableflow.log, tableflow.catalog, pipeline.topic)
     assert [result.ok for result in results] == [True, True]
     assert sum(result.rows for result in results) == 100
     newest = verify(
         tableflow.log,
         tableflow.catalog,
-        kafka_topic.name,
-        pipeline.topic.table,
+        pipeline.topic,
         newest_commit_only=True,
     )
     assert sum(result.rows for result in newest) == 100

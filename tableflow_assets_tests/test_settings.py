@@ -205,7 +205,7 @@ OPTIONS = [
     ("max_records", "9" * 4000, "", ["more than 64 bits"]),
     ("max_records", "9" * 5000, "", ["must be an integer", "..."]),
     ("max_records", "0x" + "f" * 9000, "", ["more than 64 bits"]),
-    ("partition_by", "x", "", ["unknown key", "allowed keys: mode, window"]),
+    ("partition_by", "x", "", ["unknown key", "allowed keys: mode, value"]),
     ("retention", "3d", "", ["unknown key"]),
 ]
 

@@ -11,10 +11,14 @@ from pyiceberg.exceptions import BadRequestError, CommitFailedException, NoSuchT
 from pyiceberg.table import Table
 from requests.exceptions import RequestException
 
+from tableflow_assets.catalog.pyiceberg_mend import mend
 from tableflow_assets.connections import CatalogConnection, S3Connection
 from tableflow_assets.errors import ServerUnreachable
 
 T = TypeVar("T")
+
+
+mend()
 
 
 class RestCatalog:

@@ -41,8 +41,8 @@ NOTHING_WRONG = Findings()
 
 
 def verify_topic(tableflow: Tableflow, topic: str, sample: int) -> Sequence[PartitionResult]:
-    table, registry = tableflow.topic(topic).table, tableflow.registry
-    return verify(tableflow.log, tableflow.catalog, topic, table, registry=registry, sample=sample)
+    known, registry = tableflow.topic(topic), tableflow.registry
+    return verify(tableflow.log, tableflow.catalog, known, registry=registry, sample=sample)
 
 
 class Judge:

@@ -94,3 +94,23 @@ def first_load(small: int, large: int, batch: int, kills: int, as_json: bool) ->
         print_json(loads)
     else:
         print_table("First loads", list(loads[0]), [list(load.values()) for load in loads])
+
+
+@bench.command()
+@click.option("--records", default=400_000, show_default=True, help="Records of each topic.")
+@click.option("--rounds", default=5, show_default=True, help="Times each is read, in turns.")
+@json_option
+def decode(records: int, rounds: int, as_json: bool) -> None:
+    """Reading a topic with and without decoding it, for every serialization."""
+    from tableflow_assets.commands.bench_decode import measure_decoding
+
+    with progress_bar() as progress:
+        results = measure_decoding(load_settings(), records, rounds, progress)
+    if as_json:
+        print_json(results)
+    else:
+        print_table(
+            f"{records} records; the ratio is the speed against reading without decoding",
+            list(results[0]),
+            [list(result.values()) for result in results],
+        )

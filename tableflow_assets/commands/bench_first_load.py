@@ -62,7 +62,7 @@ def measure_first_load(
     seconds = time.monotonic() - began
     done.set()
     watcher.join()
-    results = verify(tableflow.log, tableflow.catalog, bulk.name, Topic(name=bulk.name).table)
+    results = verify(tableflow.log, tableflow.catalog, topic)
     return {
         "records": records,
         "batch": batch,

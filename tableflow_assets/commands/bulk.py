@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import fastavro
@@ -27,20 +27,41 @@ SCHEMA: dict[str, Any] = {
 }
 
 
-class BulkTopic:
-    """A new topic of its own; records are keyed by their number."""
+def avro_writer(schema: dict[str, Any]) -> Callable[[Any], bytes]:
+    parsed = fastavro.parse_schema(dict(schema))
 
-    def __init__(self, settings: Settings, purpose: str, partitions: int) -> None:
+    def write(record: Any) -> bytes:
+        body = io.BytesIO()
+        fastavro.schemaless_writer(body, parsed, record)
+        return body.getvalue()
+
+    return write
+
+
+class BulkTopic:
+    """A new topic of its own; records are keyed by their number.
+
+    ``schema`` is registered, and ``write`` makes the body of a value that it describes.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        purpose: str,
+        partitions: int,
+        schema: Schema | None = None,
+        write: Callable[[Any], bytes] | None = None,
+    ) -> None:
         self.name = f"bench-{purpose}-{uuid.uuid4().hex[:8]}"
         kafka = connections.kafka_address(settings)
         topic = NewTopic(self.name, partitions, config={"retention.ms": "-1"})
         admin = AdminClient({"bootstrap.servers": kafka, "log_level": 0})
         admin.create_topics([topic])[self.name].result(timeout=30)
         registry = SchemaRegistryClient({"url": connections.registry_address(settings)})
-        schema = Schema(json.dumps(SCHEMA), "AVRO")
-        schema_id = registry.register_schema(f"{self.name}-value", schema)
+        registered = schema or Schema(json.dumps(SCHEMA), "AVRO")
+        schema_id = registry.register_schema(f"{self.name}-value", registered)
         self._header = b"\x00" + int(schema_id).to_bytes(4, "big")
-        self._avro = fastavro.parse_schema(dict(SCHEMA))
+        self._write = write or avro_writer(SCHEMA)
         self._producer = Producer(
             {
                 "bootstrap.servers": kafka,
@@ -54,15 +75,17 @@ class BulkTopic:
         )
 
     def send(self, numbers: Iterable[int], note: str = "") -> None:
-        for number in numbers:
-            value = io.BytesIO()
-            record = {"id": number, "amount": number / 100, "note": f"{note}{number * 7919}"}
-            fastavro.schemaless_writer(value, self._avro, record)
+        self.send_records(
+            (number, {"id": number, "amount": number / 100, "note": f"{note}{number * 7919}"})
+            for number in numbers
+        )
+
+    def send_records(self, numbered: Iterable[tuple[int, Any]]) -> None:
+        for number, record in numbered:
+            value = self._header + self._write(record)
             while True:
                 try:
-                    self._producer.produce(
-                        self.name, key=f"{number:012d}", value=self._header + value.getvalue()
-                    )
+                    self._producer.produce(self.name, key=f"{number:012d}", value=value)
                     break
                 except BufferError:
                     self._producer.poll(0.1)

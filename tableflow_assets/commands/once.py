@@ -58,8 +58,7 @@ def _topic(tableflow: Tableflow, topic: Topic, expected: int) -> dict[str, Any]:
     results = verify(
         tableflow.log,
         tableflow.catalog,
-        topic.name,
-        topic.table,
+        topic,
         registry=tableflow.registry,
     )
     return {

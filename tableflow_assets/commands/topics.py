@@ -86,8 +86,7 @@ def verify(topics: tuple[str, ...], sample: int, seed: int, as_json: bool) -> No
             results += verify_topic(
                 tableflow.log,
                 tableflow.catalog,
-                topic.name,
-                topic.table,
+                topic,
                 registry=tableflow.registry,
                 sample=sample,
                 seed=seed,

@@ -1,101 +1,116 @@
 """Confluent-framed Avro, decoded in the JVM: every record with the schema it was written with.
 
-A framed value is a zero byte, four bytes of schema id, then Avro. Each known id is one branch of a
-CASE over those five bytes, so a batch that mixes schema versions is still read in one pass.
+Each known schema id is one branch of a CASE over the header, so a batch that mixes versions is still
+read in one pass. Spark turns bytes that are too short into a row of nulls, and does not look at bytes
+that are too many. So known bytes are put behind every body, and the schemas end with a field for
+them: it comes out whole only if the value before it had exactly the right length.
 """
 
 from __future__ import annotations
 
-import json
-from functools import reduce
-from typing import Any
+from collections.abc import Callable
+from functools import cached_property, reduce
 
+import pyarrow as pa
+from pyiceberg.types import IcebergType, NestedField
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro
+from pyspark.sql.pandas.functions import arrow_udf
 
-from tableflow_assets.source.registry import RegisteredSchema, Subject
+from tableflow_assets.decode import framing
+from tableflow_assets.decode.avro_schema import END_BYTES, AvroSchemas, flatten
+from tableflow_assets.decode.columns import ColumnBuilder
+from tableflow_assets.decode.serialization import Serialization
+from tableflow_assets.decode.text import is_text
+from tableflow_assets.source.subject import RegisteredSchema, Subject
 
-HEADER_BYTES = 5
-# Spark turns a malformed record into a row of nulls, like a record whose fields are all null. This
-# field, absent from the data and defaulted to true by Avro's schema resolution, tells them apart.
-DECODED = "__tableflow_decoded"
-
-
-def decoded(framed: Column, subject: Subject) -> Column:
-    """Key or value, in the newest version's shape; null where it cannot be decoded."""
-    reader = _reader_schema(subject.latest.text)
-    options = {"avroSchema": reader, "mode": "PERMISSIVE"}
-    body = F.substr(framed, F.lit(HEADER_BYTES + 1))
-
-    def branch(otherwise: Column, schema: RegisteredSchema) -> Column:
-        value = from_avro(body, schema.text, options)
-        return F.when(_header(framed) == F.lit(_header_of(schema)), value).otherwise(otherwise)
-
-    return reduce(branch, subject.versions, F.lit(None))
+END = b"tableflow's end."
+assert len(END) == END_BYTES  # noqa: S101  (a constant of this file)
+# Spark's own formats stop at the millisecond, and depend on the session's time zone.
+TO_JSON = {
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+    "timeZone": "UTC",
+}
 
 
-def schema_id(framed: Column, subject: Subject) -> Column:
-    """The id of the schema that it was written with; null where it is not a known one."""
+class Avro(Serialization):
+    def __init__(self, subject: Subject) -> None:
+        self.subject: Subject = subject
+        self._schemas = AvroSchemas(
+            subject.name,
+            [version.text for version in subject.versions],
+            [dict(version.references) for version in subject.versions],
+        )
 
-    def branch(otherwise: Column, schema: RegisteredSchema) -> Column:
-        is_it = _header(framed) == F.lit(_header_of(schema))
-        return F.when(is_it, schema.schema_id).otherwise(otherwise)
+    @property
+    def is_record(self) -> bool:
+        return self._schemas.is_record
 
-    return reduce(branch, subject.versions, F.lit(None).cast("int"))
+    def type(self, builder: ColumnBuilder) -> IcebergType:
+        return self._schemas.type(builder)
 
+    def columns(self, builder: ColumnBuilder) -> list[NestedField]:
+        return self._schemas.columns(builder) if self.is_record else super().columns(builder)
 
-def was_decoded(decoded: Column, subject: Subject) -> Column:
-    """Not so where the bytes after the header are not what their schema says."""
-    is_record = _is_record(json.loads(subject.latest.text))
-    return (decoded[DECODED] if is_record else decoded).isNotNull()
+    def schema_id(self, data: Column) -> Column:
+        return framing.known_id(data, self.subject)
 
+    def parse(self, data: Column) -> Column:
+        is_recursive = self._schemas.recursive
+        body = self._flattened(data) if is_recursive else framing.body(data)
+        ended = F.concat(body, F.lit(END))
+        writer = self._schemas.flattened_writer if is_recursive else self._schemas.writer
+        options = {
+            "avroSchema": self._schemas.reader,
+            "mode": "PERMISSIVE",
+            "enableStableIdentifiersForUnionType": "true",
+        }
 
-def is_framed(bytes_: Column) -> Column:
-    is_long_enough = F.length(bytes_) >= HEADER_BYTES
-    return is_long_enough & (F.substr(bytes_, F.lit(1), F.lit(1)) == F.lit(b"\x00"))
+        def branch(otherwise: Column, version: tuple[int, RegisteredSchema]) -> Column:
+            index, schema = version
+            value = from_avro(ended, writer(index), options)
+            return F.when(framing.written_with(data, schema), value).otherwise(otherwise)
 
+        return reduce(branch, enumerate(self.subject.versions), F.lit(None))
 
-def _header(framed: Column) -> Column:
-    return F.substr(framed, F.lit(1), F.lit(HEADER_BYTES))
+    def problem(self, data: Column, read: Column) -> Column:
+        is_whole = F.coalesce(read["end"] == F.lit(END), F.lit(False))
+        return (
+            framing.framing_problem(data, self.subject)
+            .when(~is_whole, "malformed_avro")
+            .when(~is_text(self.typed(read), self._type), "invalid_utf8")
+        )
 
+    def typed(self, read: Column) -> Column:
+        return read["value"]
 
-def _header_of(schema: RegisteredSchema) -> bytes:
-    return b"\x00" + schema.schema_id.to_bytes(4, "big")
+    def identity(self, data: Column, read: Column) -> Column:
+        """Its content as JSON without nulls, the fields sorted by name.
 
+        A version that adds a nullable field, or moves one, leaves the keys as they were.
+        """
+        content = F.to_json(F.struct(self.typed(read).alias("key")), TO_JSON)
+        return F.to_json(F.parse_json(content)).cast("binary")  # Spark's VARIANT is sorted
 
-def _reader_schema(schema_text: str) -> str:
-    """The newest schema, made to accept records of all older ones, and with the marker."""
-    schema = _with_defaults(json.loads(schema_text))
-    if not _is_record(schema):
-        return schema_text  # a key of one value: null already says that it could not be read
-    marker = {"name": DECODED, "type": "boolean", "default": True}
-    return json.dumps(schema | {"fields": [*schema["fields"], marker]})
+    @cached_property
+    def _type(self) -> IcebergType:
+        return self.type(ColumnBuilder(self.subject.name))
 
+    def _flattened(self, data: Column) -> Column:
+        """Spark knows no type that contains itself: its values become text before Spark sees them."""
+        schemas = self._schemas
+        places = {version.schema_id: n for n, version in enumerate(self.subject.versions)}
 
-def _is_record(schema: Any) -> bool:
-    return isinstance(schema, dict) and schema.get("type") == "record"
+        def flattened(framed: bytes | None) -> bytes | None:
+            place = places.get(int.from_bytes((framed or b"")[1 : framing.HEADER_BYTES], "big"))
+            if framed is None or place is None:
+                return None
+            return flatten(framed[framing.HEADER_BYTES :], schemas, place)
 
+        def of_batch(batch: pa.Array) -> pa.Array:
+            return pa.array([flattened(one) for one in batch.to_pylist()], pa.binary())
 
-def _with_defaults(schema: Any) -> Any:
-    """Every field may be absent from the data: then it is NULL, like any added column in old rows."""
-    if isinstance(schema, list):
-        return [_with_defaults(branch) for branch in schema]
-    if not isinstance(schema, dict):
-        return schema
-    nested = {key: _with_defaults(schema[key]) for key in ("items", "values") if key in schema}
-    if isinstance(schema.get("type"), dict | list):
-        nested["type"] = _with_defaults(schema["type"])
-    if "fields" in schema:
-        nested["fields"] = [_field_with_default(field) for field in schema["fields"]]
-    return schema | nested
-
-
-def _field_with_default(field: dict[str, Any]) -> dict[str, Any]:
-    kind = _with_defaults(field["type"])
-    if "default" in field:
-        return field | {"type": kind}
-    branches = [
-        branch for branch in (kind if isinstance(kind, list) else [kind]) if branch != "null"
-    ]
-    return field | {"type": ["null", *branches], "default": None}
+        flatten_batch: Callable[[Column], Column] = arrow_udf(of_batch, "binary")  # type: ignore[call-overload]
+        return flatten_batch(data)

@@ -5,27 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pyiceberg.schema import Schema
+from pyiceberg.types import NestedField, StructType
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 
-from tableflow_assets.decode import avro, keys
+from tableflow_assets.decode import keys
 from tableflow_assets.decode.conform import conformed, spark_type
-from tableflow_assets.decode.text import all_text
+from tableflow_assets.decode.problems import KEY_PREFIX
+from tableflow_assets.decode.schemas import Schemas
 from tableflow_assets.decode.types import KAFKA_COLUMN, KEYED_MODES, table_schema
 from tableflow_assets.settings_blocks import Mode
-from tableflow_assets.source.registry import Subject
+
+__all__ = ["DELETED", "Counts", "Decoded", "Schemas", "decode"]
 
 DELETED = "__tableflow_deleted"  # beside a keyed table's columns: this change removes its key's row
 CDC_WRITES, CDC_DELETE = ("c", "u", "r"), "d"
-PLACE = ("partition", "offset", "timestamp", "key", "headers", "schema_id")
-
-
-@dataclass(frozen=True)
-class Schemas:
-    """What the registry knows of a topic; ``key`` is None where keys are plain bytes."""
-
-    value: Subject
-    key: Subject | None = None
+# What was found out about a record, beside its own columns.
+READ_VALUE, READ_KEY = "__tableflow_value", "__tableflow_key"
 
 
 @dataclass(frozen=True)
@@ -56,85 +52,111 @@ class Decoded:
 
 
 def decode(records: DataFrame, schemas: Schemas, wanted: Schema, mode: Mode) -> Decoded:
-    subject = schemas.value
-    value, row = F.col("value"), _row(mode)
-    newest = table_schema(subject.latest.text, subject.name, mode)
-    judged = records.withColumn("schema_id", avro.schema_id(value, subject)).withColumn(
-        "decoded", avro.decoded(value, subject)
-    )
-    if mode in KEYED_MODES:
-        judged = judged.withColumn("key_hash", keys.key_hash(F.col("key"), schemas.key))
-        # Of this record alone; what the table already knows of its key is added later.
-        judged = judged.withColumn("key_timestamp", F.col("timestamp"))
-    problem = _value_problem(mode, all_text(row, newest))
-    if mode in KEYED_MODES:
-        problem = F.coalesce(keys.key_problem(F.col("key"), schemas.key), problem)
-    judged = judged.withColumn("problem", problem)
+    judged = judge(records, schemas, mode)
     seen = Observation()
     # The observation also keeps Spark from pushing the filter below it and decoding twice.
     counted = judged.observe(seen, *_counted())
     good = counted.filter(F.col("problem").isNull())
     return Decoded(
-        rows=good.select(*_columns(row, newest, wanted, mode)),
-        dead=judged.filter(F.col("problem").isNotNull()),
+        rows=good.select(*_columns(schemas, wanted, mode)),
+        dead=with_refined_problems(judged.filter(F.col("problem").isNotNull()), schemas),
         _judged=judged,
         _seen=seen,
     )
 
 
-def _row(mode: Mode) -> Column:
-    decoded = F.col("decoded")
-    return decoded.getField("after") if mode == "cdc" else decoded
-
-
-def _value_problem(mode: Mode, is_text: Column) -> Column:
-    """Why a record's value could not be decoded; null where it could, or need not be."""
-    value, decoded = F.col("value"), F.col("decoded")
-    # Only a table of plain records has no use for a null value: elsewhere it says "deleted".
-    if mode == "append":
-        checks = F.when(value.isNull(), "null_value")
-    else:
-        checks = F.when(value.isNull(), F.lit(None).cast("string"))
-    checks = (
-        checks.when(~avro.is_framed(value), "not_confluent_framed")
-        .when(F.col("schema_id").isNull(), "unknown_schema_id")
-        .when(decoded[avro.DECODED].isNull(), "malformed_avro")
-    )
-    if mode == "cdc":
-        operation, after = decoded.getField("op"), decoded.getField("after")
-        is_write = operation.isin(*CDC_WRITES)
-        checks = checks.when(
-            operation.isNull() | ~(is_write | (operation == CDC_DELETE)), "unknown_cdc_operation"
-        ).when(is_write & after.isNull(), "cdc_write_without_after")
-    return checks.when(~is_text, "invalid_utf8")
-
-
-def _columns(row: Column, decoded: Schema, wanted: Schema, mode: Mode) -> list[Column]:
-    """The table's columns, in its order."""
-    have = {field.name: field.field_type for field in decoded.fields}
+def judge(records: DataFrame, schemas: Schemas, mode: Mode) -> DataFrame:
+    """The records, each with its ``problem``, or null, and all that was found out about it."""
+    value, key = F.col("value"), F.col("key")
     is_keyed = mode in KEYED_MODES
+    judged = (
+        records.withColumn("schema_id", schemas.value.schema_id(value))
+        .withColumn(READ_VALUE, schemas.value.parse(value))
+        .withColumn(READ_KEY, schemas.key.parse(key))
+        .withColumn(READ_VALUE, schemas.value.read(F.col(READ_VALUE)))
+        .withColumn(READ_KEY, schemas.key.read(F.col(READ_KEY)))
+    )
+    of_key = keys.key_problem(key, F.col(READ_KEY), schemas.key, is_needed=is_keyed)
+    judged = judged.withColumn("problem", F.coalesce(of_key, _value_problem(schemas, mode)))
+    if not is_keyed:
+        return judged
+    # The timestamp of this record alone; what the table already knows of its key is added later.
+    identity = schemas.key.identity(key, F.col(READ_KEY))
+    return judged.withColumn("key_hash", keys.hash_of(identity)).withColumn(
+        "key_timestamp", F.col("timestamp")
+    )
+
+
+def with_refined_problems(dead: DataFrame, schemas: Schemas) -> DataFrame:
+    problem, prefix = F.col("problem"), F.lit(KEY_PREFIX)
+    of_key = schemas.key.refined(F.col("key"), F.substr(problem, F.lit(len(KEY_PREFIX) + 1)))
+    of_value = schemas.value.refined(F.col("value"), problem)
+    is_of_key = F.startswith(problem, prefix)
+    return dead.withColumn(
+        "problem", F.when(is_of_key, F.concat(prefix, of_key)).otherwise(of_value)
+    )
+
+
+def _value_problem(schemas: Schemas, mode: Mode) -> Column:
+    """Why a record's value could not be decoded; null where it could, or need not be."""
+    value = F.col("value")
+    problem = schemas.value.problem(value, F.col(READ_VALUE))
+    if mode == "cdc":
+        envelope = schemas.value.row(F.col(READ_VALUE))
+        operation, after = envelope.getField("op"), envelope.getField("after")
+        is_write = operation.isin(*CDC_WRITES)
+        is_known = is_write | (operation == CDC_DELETE)
+        of_envelope = F.when(~F.coalesce(is_known, F.lit(False)), "unknown_cdc_operation").when(
+            is_write & after.isNull(), "cdc_write_without_after"
+        )
+        problem = F.coalesce(problem, of_envelope)
+    # Only a table of plain records has no use for a null value: elsewhere it says "deleted".
+    of_null = F.lit("null_value" if mode == "append" else None).cast("string")
+    return F.when(value.isNull(), of_null).otherwise(problem)
+
+
+def _columns(schemas: Schemas, wanted: Schema, mode: Mode) -> list[Column]:
+    """The table's columns, in its order."""
+    newest = table_schema(schemas, mode)
+    have = {field.name: field.field_type for field in newest.fields}
+    row = schemas.value.row(F.col(READ_VALUE))
+    if mode == "cdc":
+        row = row.getField("after")
     columns = []
     for field in wanted.fields:
         if field.name == KAFKA_COLUMN:
-            column = F.struct(*_place(field.field_type, is_keyed))
+            column = F.struct(*_place(schemas, wanted, newest))
         else:
             column = conformed(row.getField(field.name), have.get(field.name), field.field_type)
         columns.append(column.alias(field.name))
-    return [*columns, _is_deletion(mode).alias(DELETED)] if is_keyed else columns
+    return (
+        [*columns, _is_deletion(schemas, mode).alias(DELETED)] if mode in KEYED_MODES else columns
+    )
 
 
-def _place(kafka: object, is_keyed: bool) -> list[Column]:
+def _place(schemas: Schemas, wanted: Schema, newest: Schema) -> list[Column]:
     """The fields of ``_kafka`` in the table's order; one that another mode left behind stays NULL."""
-    return [
-        F.col(field.name)
-        if field.name in PLACE or is_keyed
-        else F.lit(None).cast(spark_type(field.field_type)).alias(field.name)
-        for field in kafka.fields  # type: ignore[attr-defined]
-    ]
+    kinds = {field.name: field.field_type for field in _kafka_fields(newest)}
+    typed_key = {"decoded_key": schemas.key.typed(F.col(READ_KEY))}
+    fields = []
+    for field in _kafka_fields(wanted):
+        if field.name in kinds:
+            found = typed_key.get(field.name, F.col(field.name))
+            column = conformed(found, kinds[field.name], field.field_type)
+        else:
+            column = F.lit(None).cast(spark_type(field.field_type))
+        fields.append(column.alias(field.name))
+    return fields
 
 
-def _is_deletion(mode: Mode) -> Column:
+def _kafka_fields(schema: Schema) -> tuple[NestedField, ...]:
+    kafka = schema.find_type(KAFKA_COLUMN)
+    return kafka.fields if isinstance(kafka, StructType) else ()
+
+
+def _is_deletion(schemas: Schemas, mode: Mode) -> Column:
     is_tombstone = F.col("value").isNull()
     if mode != "cdc":
         return is_tombstone
-    return is_tombstone | F.coalesce(F.col("decoded").getField("op") == CDC_DELETE, F.lit(False))
+    operation = schemas.value.row(F.col(READ_VALUE)).getField("op")
+    return is_tombstone | F.coalesce(operation == CDC_DELETE, F.lit(False))

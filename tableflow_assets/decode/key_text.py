@@ -10,29 +10,34 @@ import json
 from typing import Any, Literal
 
 import fastavro
+from google.protobuf import json_format
+from google.protobuf.message_factory import GetMessageClass
 
+from tableflow_assets.decode.protobuf_schema import ProtobufSchemas, message_at
+from tableflow_assets.decode.protobuf_version import pool_of
+from tableflow_assets.decode.serialization import Serialization
 from tableflow_assets.errors import TableflowError
-from tableflow_assets.source.registry import RegisteredSchema, Subject
+from tableflow_assets.source.subject import RegisteredSchema, Subject
 
 Form = Literal["text", "hex", "json"]
 
 
-def key_spellings(typed: str, form: Form, subject: Subject | None) -> tuple[bytes, ...]:
+def key_spellings(typed: str, form: Form, keys: Serialization) -> tuple[bytes, ...]:
     """One for plain bytes; of a key with a schema, one for every version that can express it."""
     if form == "hex":
         return (_from_hex(typed),)
     if form == "json":
-        return _from_json(typed, subject)
+        return _from_json(typed, keys.subject)
     plain = typed.encode()
-    if subject is None:
+    if keys.subject is None:
         return (plain,)
-    if not _is_string(json.loads(subject.latest.text)):
+    if not _is_string(keys.subject):
         raise TableflowError(
-            f"The keys of this topic have a schema ({subject.name}) and are not text.",
+            f"The keys of this topic have a schema ({keys.subject.name}) and are not text.",
             "Give the key as JSON (--key-json), or its bytes in hex (--key-hex).",
         )
     # Also the bare text: a producer may have written it without the schema.
-    return (*_framed(typed, subject), plain)
+    return (*_framed(typed, keys.subject), plain)
 
 
 def _from_hex(typed: str) -> bytes:
@@ -68,12 +73,21 @@ def _from_json(typed: str, subject: Subject | None) -> tuple[bytes, ...]:
 
 def _framed(value: Any, subject: Subject) -> tuple[bytes, ...]:
     """Newest version first."""
-    written = (_written(value, version) for version in reversed(subject.versions))
-    return tuple(framed for framed in written if framed is not None)
+    write = {"AVRO": _avro, "JSON": _json, "PROTOBUF": _protobuf}[subject.kind]
+    written = ((version.schema_id, write(value, version)) for version in reversed(subject.versions))
+    return tuple(
+        b"\x00" + schema_id.to_bytes(4, "big") + body
+        for schema_id, body in written
+        if body is not None
+    )
 
 
-def _written(value: Any, version: RegisteredSchema) -> bytes | None:
-    schema, body = fastavro.parse_schema(json.loads(version.text)), io.BytesIO()
+def _avro(value: Any, version: RegisteredSchema) -> bytes | None:
+    named: dict[str, Any] = {}
+    for _, text in reversed(version.references):  # what others refer to comes last in the list
+        fastavro.parse_schema(json.loads(text), named_schemas=named)
+    schema = fastavro.parse_schema(json.loads(version.text), named_schemas=named)
+    body = io.BytesIO()
     try:
         if not fastavro.validate(value, schema, raise_errors=False):
             return None
@@ -81,10 +95,35 @@ def _written(value: Any, version: RegisteredSchema) -> bytes | None:
         fastavro.schemaless_writer(body, schema, value, strict_allow_default=True)
     except Exception:  # fastavro says in many ways that a value does not fit
         return None
-    return b"\x00" + version.schema_id.to_bytes(4, "big") + body.getvalue()
+    return body.getvalue()
 
 
-def _is_string(schema: Any) -> bool:
+def _json(value: Any, version: RegisteredSchema) -> bytes:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def _protobuf(value: Any, version: RegisteredSchema) -> bytes | None:
+    """Of the first message of the schema, which is all that Confluent's serializers use for keys."""
+    schemas = ProtobufSchemas("", [(version.schema_id, version.text, dict(version.references))])
+    compiled = schemas.versions[0].descriptor_set
+    kind = pool_of(compiled).FindMessageTypeByName(message_at(compiled, [0]))
+    try:
+        message = json_format.ParseDict(value, GetMessageClass(kind)())
+    except json_format.ParseError:
+        return None
+    return b"\x00" + bytes(message.SerializeToString(deterministic=True))
+
+
+def _is_string(subject: Subject) -> bool:
+    if subject.kind == "PROTOBUF":
+        return False
+    schema = json.loads(subject.latest.text)
+    if subject.kind == "JSON":
+        return isinstance(schema, dict) and schema.get("type") == "string"
+    return _is_avro_string(schema)
+
+
+def _is_avro_string(schema: Any) -> bool:
     if isinstance(schema, list):
-        return all(branch == "null" or _is_string(branch) for branch in schema)
-    return schema == "string" or (isinstance(schema, dict) and _is_string(schema.get("type")))
+        return all(branch == "null" or _is_avro_string(branch) for branch in schema)
+    return schema == "string" or (isinstance(schema, dict) and _is_avro_string(schema.get("type")))

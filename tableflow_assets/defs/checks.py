@@ -30,8 +30,7 @@ def exactly_once_check(topic: Topic, settings: Settings) -> dg.AssetChecksDefini
         results = verify(
             kafka.log(),
             catalog.client(),
-            topic.name,
-            topic.table,
+            topic,
             registry=registry.client(),
             newest_commit_only=not config.whole_log,
         )

@@ -10,8 +10,10 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 
 from tableflow_assets.pipeline import Committed
+from tableflow_assets.schema_plan import SchemaPlan
 from tableflow_assets.settings import Topic
 from tableflow_assets.table.ledger import read_ledger
+from tableflow_assets.table.schema_diff import SchemaDiff, type_text
 from tableflow_assets.table.windows import rows_in
 
 Metadata = dict[str, dg.MetadataValue | str | int]
@@ -69,7 +71,35 @@ def offsets_metadata(ends: Mapping[int, int]) -> Metadata:
 
 def column_schema(schema: Schema) -> dg.TableSchemaMetadataValue:
     columns = [
-        dg.TableColumn(name=field.name, type=str(field.field_type), description=field.doc)
+        dg.TableColumn(name=field.name, type=type_text(field.field_type), description=field.doc)
         for field in schema.fields
     ]
     return dg.MetadataValue.table_schema(dg.TableSchema(columns=columns))
+
+
+def schema_diff_metadata(planned: SchemaPlan) -> Metadata:
+    return {
+        "schema_version": planned.version,
+        "refused": len(planned.diff.refused),
+        "changes": dg.MetadataValue.md(_markdown(planned.diff)),
+    }
+
+
+def _markdown(diff: SchemaDiff) -> str:
+    if not diff.changes:
+        return "The table is in step with the registry."
+    rows = [
+        [_code(one.path), one.what, _code(one.was), _code(one.becomes), _cell(one.why)]
+        for one in diff.changes
+    ]
+    table = [["column", "change", "from", "to", "why"], ["---"] * 5, *rows]
+    return "\n".join(f"| {' | '.join(row)} |" for row in table)
+
+
+def _code(text: str | None) -> str:
+    return f"`{_cell(text)}`" if text else ""
+
+
+def _cell(text: str) -> str:
+    """Names and comments come from outside: none may end the cell, or the row, that it is in."""
+    return " ".join(text.split()).replace("|", "\\|")

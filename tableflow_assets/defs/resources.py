@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from pathlib import Path
 
 import dagster as dg
 from dagster_aws.s3 import S3Resource
@@ -37,9 +38,10 @@ class RegistryResource(dg.ConfigurableResource[Registry]):
     """The schema registry, by Confluent's API."""
 
     url: str
+    cache_folder: str
 
     def client(self) -> Registry:
-        return Registry(_started(self.url))
+        return Registry(_started(self.url), Path(self.cache_folder))
 
 
 class IcebergCatalogResource(dg.ConfigurableResource[RestCatalog]):
@@ -79,7 +81,10 @@ def resources_from(settings: Settings) -> dict[str, object]:
     s3 = _s3(settings)
     return {
         "kafka": KafkaResource(bootstrap_servers=_address(connections.kafka_address, settings)),
-        "registry": RegistryResource(url=_address(connections.registry_address, settings)),
+        "registry": RegistryResource(
+            url=_address(connections.registry_address, settings),
+            cache_folder=str(settings.state_dir / "schemas"),
+        ),
         "s3": s3,
         "catalog": _catalog(settings, s3),
         "pyspark": LazyPySparkResource(

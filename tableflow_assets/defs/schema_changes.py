@@ -1,20 +1,25 @@
 """The sensor that notices new schema versions, before the first record that uses them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from json import JSONDecodeError, dumps, loads
 
 import dagster as dg
 
+from tableflow_assets.catalog.rest import RestCatalog
 from tableflow_assets.defs.names import table_key, topic_key
 from tableflow_assets.defs.new_offsets import RUN_TAG
 from tableflow_assets.defs.partitions import current_window
 from tableflow_assets.defs.resources import IcebergCatalogResource, RegistryResource
+from tableflow_assets.defs.schema_fits import schema_evaluation
 from tableflow_assets.errors import TableflowError
 from tableflow_assets.settings import Settings, Topic
+from tableflow_assets.source.registry import Registry
 from tableflow_assets.table.suspension import find_suspension
 
 SENSOR_NAME = "schema_changes"
 INTERVAL_SECONDS = 15
+
+Versions = Mapping[str, int]  # of a subject, by its name; not of one that the registry lacks
 
 
 def schema_changes_sensor(topics: Sequence[Topic], settings: Settings) -> dg.SensorDefinition:
@@ -34,38 +39,54 @@ def schema_changes_sensor(topics: Sequence[Topic], settings: Settings) -> dg.Sen
     ) -> dg.SensorResult | dg.SkipReason:
         known = _read_cursor(context.cursor)
         try:
-            client = registry.client()
-            versions = {topic.name: client.latest_version(topic.name) for topic in topics}
-            changed = [topic for topic in topics if known.get(topic.name) != versions[topic.name]]
+            versions = _versions(topics, registry.client())
+            changed = [topic for topic in topics if _has_changed(topic, known, versions)]
             # A version seen for the first time belongs to a table that is yet to be made, or current.
-            evolved = [topic for topic in changed if known.get(topic.name) is not None]
-            evolved = _not_suspended(evolved, catalog, settings)
+            evolved = [topic for topic in changed if known.keys() & _subjects(topic)]
+            launched = _not_suspended(evolved, catalog.client(), settings) if evolved else []
+            judged = [
+                schema_evaluation(topic, registry.client(), catalog.client(), settings)
+                for topic in evolved
+            ]
         except TableflowError as error:
             return dg.SkipReason(str(error))
         return dg.SensorResult(
-            run_requests=[_request(topic, settings.namespace) for topic in evolved],
-            skip_reason=None if evolved else f"{len(topics)} topics, no new schema version",
-            cursor=dumps({name: version for name, version in versions.items() if version}),
-            asset_events=[
-                dg.AssetObservation(
-                    asset_key=topic_key(topic), metadata={"schema_version": version}
-                )
-                for topic in changed
-                if (version := versions[topic.name]) is not None
-            ],
+            run_requests=[_request(topic, settings.namespace) for topic in launched],
+            skip_reason=None if launched else _why_nothing(topics, evolved),
+            cursor=dumps(versions),
+            asset_events=[*(_observation(topic, versions) for topic in changed), *judged],
         )
 
     return schema_changes
 
 
+def _subjects(topic: Topic) -> list[str]:
+    """None where values and keys are described by nobody."""
+    return [name for name in (topic.value_subject, topic.key_subject) if name]
+
+
+def _versions(topics: Sequence[Topic], registry: Registry) -> Versions:
+    """Topics may share a subject: each is asked for once."""
+    names = dict.fromkeys(name for topic in topics for name in _subjects(topic))
+    found = {name: registry.latest_version(name) for name in names}
+    return {name: version for name, version in found.items() if version is not None}
+
+
+def _has_changed(topic: Topic, known: Versions, versions: Versions) -> bool:
+    return any(name in versions and known.get(name) != versions[name] for name in _subjects(topic))
+
+
 def _not_suspended(
-    topics: Sequence[Topic], catalog: IcebergCatalogResource, settings: Settings
+    topics: Sequence[Topic], catalog: RestCatalog, settings: Settings
 ) -> list[Topic]:
     """`tableflow resume` gives a table its new columns; a run before that would only fail."""
-    if not topics:
-        return []
-    client = catalog.client()
-    return [t for t in topics if find_suspension(client, t, settings.state_dir) is None]
+    return [t for t in topics if find_suspension(catalog, t, settings.state_dir) is None]
+
+
+def _observation(topic: Topic, versions: Versions) -> dg.AssetObservation:
+    named = (("schema_version", topic.value_subject), ("key_schema_version", topic.key_subject))
+    metadata = {name: versions[of] for name, of in named if of is not None and of in versions}
+    return dg.AssetObservation(asset_key=topic_key(topic), metadata=metadata)
 
 
 def _request(topic: Topic, namespace: str) -> dg.RunRequest:
@@ -75,6 +96,12 @@ def _request(topic: Topic, namespace: str) -> dg.RunRequest:
         partition_key=current_window(topic),
         tags={RUN_TAG: SENSOR_NAME},
     )
+
+
+def _why_nothing(topics: Sequence[Topic], suspended: Sequence[Topic]) -> str:
+    if suspended:
+        return f"new schema versions of suspended topics: {', '.join(t.name for t in suspended)}"
+    return f"{len(topics)} topics, no new schema version"
 
 
 def _read_cursor(text: str | None) -> dict[str, int]:

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from tableflow_assets.boundary import reached
 from tableflow_assets.defs import metadata
+from tableflow_assets.defs.dead_letters import report_dead_letters
 from tableflow_assets.defs.names import table_key, topic_key
 from tableflow_assets.defs.partitions import window_key, windows_of
 from tableflow_assets.defs.resources import (
@@ -161,6 +162,7 @@ def _ops(topic: Topic, settings: Settings) -> tuple[dg.OpDefinition, ...]:
         """See that the catalog serves the commit, and report every window it touched."""
         reached("before_event")
         _report(context, topic, catalog, committed)
+        report_dead_letters(context, topic, catalog, committed)
 
     return plan, materialize, sync_catalog
 

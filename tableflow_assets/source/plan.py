@@ -53,7 +53,8 @@ class Plan:
     def up_to(self, ends: Mapping[int, int]) -> Plan:
         """This plan's beginning, as far as these offsets, and no further than it goes itself."""
         ranges = tuple(
-            replace(r, end=min(r.end, max(r.start, ends[r.partition]))) for r in self.ranges
+            replace(r, end=min(r.end, max(r.start, ends.get(r.partition, r.end))))
+            for r in self.ranges
         )
         return replace(self, ranges=ranges)
 

@@ -1,84 +1,118 @@
-"""The schema registry: which schemas a topic's values have been written with."""
+"""The schema registry, Confluent's API."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TypeVar
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar, get_args
 
 import httpx
 from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.schema_registry.error import SchemaRegistryError
 
 from tableflow_assets.errors import SchemaNotFound, ServerUnreachable, UnsupportedSchema
+from tableflow_assets.source.schema_cache import SchemaCache
+from tableflow_assets.source.subject import Kind, RegisteredSchema, Subject
 
 TIMEOUT_SECONDS = 10
+DEEPEST_REFERENCES = 20
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class RegisteredSchema:
-    schema_id: int
-    version: int
-    text: str
-
-
-@dataclass(frozen=True)
-class Subject:
-    """All versions of a topic's value schema, oldest first."""
-
-    name: str
-    versions: tuple[RegisteredSchema, ...]
-
-    @property
-    def latest(self) -> RegisteredSchema:
-        return self.versions[-1]
-
-
 class Registry:
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, cache_folder: Path | None = None) -> None:
         self.url = url
+        self._cache = SchemaCache(cache_folder, url) if cache_folder else None
         self._client = SchemaRegistryClient(
             {"url": url, "timeout": TIMEOUT_SECONDS, "max.retries": 1}
         )
 
-    def value_subject(self, topic: str) -> Subject:
-        """The topic's value schemas, under Confluent's default subject name."""
-        return self._subject(f"{topic}-value")
-
-    def key_subject(self, topic: str) -> Subject | None:
-        """The topic's key schemas; None where keys are plain bytes."""
+    def subject(self, name: str) -> Subject:
+        """All its versions; where the registry is away, those that were seen before."""
+        known = self._cache.load(name) if self._cache else None
         try:
-            return self._subject(f"{topic}-key")
+            subject = self._ask_for(name, known)
+        except ServerUnreachable:
+            if known is None or not known.versions:
+                raise
+            return known
+        if self._cache and subject.versions != (known.versions if known else ()):
+            self._cache.keep(subject)
+        return subject
+
+    def find_subject(self, name: str, *, may_trust_cache: bool = True) -> Subject | None:
+        """None where the registry has none; where it is away, if it had none when last asked."""
+        try:
+            return self.subject(name)
+        except SchemaNotFound:
+            if self._cache:
+                self._cache.keep(Subject(name, ()))
+            return None
+        except ServerUnreachable:
+            known = self._cache.load(name) if self._cache and may_trust_cache else None
+            if known is None:
+                raise
+            return None
+
+    def latest_version(self, subject: str) -> int | None:
+        """The number of its newest version, or None where there is none: one cheap call."""
+        try:
+            return int(max(self._ask(lambda: self._client.get_versions(subject), subject)))
         except SchemaNotFound:
             return None
 
-    def _subject(self, name: str) -> Subject:
-        versions = self._ask(lambda: self._client.get_versions(name), name)
-        return Subject(name, tuple(self._version(name, version) for version in sorted(versions)))
-
-    def latest_version(self, topic: str) -> int | None:
-        """The number of the newest value schema, or None where there is none: one cheap call."""
-        name = f"{topic}-value"
+    def has_schema(self, schema_id: int) -> bool:
+        """Whether any subject has a schema of this id."""
         try:
-            return int(max(self._ask(lambda: self._client.get_versions(name), name)))
+            self._ask(lambda: self._client.get_schema(schema_id), f"schema {schema_id}")
         except SchemaNotFound:
-            return None
+            return False
+        return True
+
+    def _ask_for(self, name: str, known: Subject | None) -> Subject:
+        registered = sorted(self._ask(lambda: self._client.get_versions(name), name))
+        newest = self._version(name, registered[-1])
+        seen = {version.version: version for version in known.versions} if known else {}
+        if seen.get(newest.version, newest) != newest:
+            seen = {}  # deleted for good and begun anew: its numbers mean other schemas now
+        missing = [self._version(name, n) for n in registered[:-1] if n not in seen]
+        versions = seen | {version.version: version for version in (*missing, newest)}
+        # One that was deleted is still known, as if it was the oldest: its records may be in the log.
+        ordered = sorted(versions, key=lambda number: (number in registered, number))
+        return Subject(name, tuple(versions[number] for number in ordered))
 
     def _version(self, subject: str, version: int) -> RegisteredSchema:
         found = self._ask(lambda: self._client.get_version(subject, version), subject)
-        if found.schema.schema_type not in (None, "AVRO"):
+        kind: Any = found.schema.schema_type or "AVRO"
+        if kind not in get_args(Kind):
             raise UnsupportedSchema(
-                f"{subject} version {version} is {found.schema.schema_type}; this version of"
-                " Tableflow Assets reads Avro.",
-                "Leave the topic out of tableflow.yaml.",
+                f"{subject} version {version} is {kind}; known are {', '.join(get_args(Kind))}.",
+                "Leave the topic out of tableflow.yaml, or read its bytes: `value: raw`.",
             )
-        if found.schema.references:
+        texts: dict[str, str] = {}
+        self._collect(found.schema.references or [], texts, subject, DEEPEST_REFERENCES)
+        return RegisteredSchema(
+            int(found.schema_id or 0),
+            version,
+            str(found.schema.schema_str),
+            kind,
+            tuple(texts.items()),
+        )
+
+    def _collect(self, references: Any, texts: dict[str, str], subject: str, depth: int) -> None:
+        if references and not depth:
             raise UnsupportedSchema(
-                f"{subject} version {version} refers to other subjects.",
-                "Register the schema with its references written out.",
+                f"The references of {subject} go deeper than {DEEPEST_REFERENCES} schemas.",
+                "Register a schema with fewer levels of references.",
             )
-        return RegisteredSchema(int(found.schema_id or 0), version, str(found.schema.schema_str))
+        for reference in references:
+            if reference.name in texts:
+                continue
+            version = partial(self._client.get_version, reference.subject, reference.version)
+            found = self._ask(version, reference.subject)
+            texts[str(reference.name)] = str(found.schema.schema_str)
+            self._collect(found.schema.references or [], texts, subject, depth - 1)
 
     def _ask(self, question: Callable[[], T], subject: str) -> T:
         try:

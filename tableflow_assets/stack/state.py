@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import random
 import secrets
 import socket
 from dataclasses import asdict, dataclass, field
@@ -33,6 +34,11 @@ PORT_NAMES = (
     "code_server",
     "webserver",
 )
+
+# Below those that Linux gives to outgoing connections: one of these could take a port between our
+# choice and the server's start.
+PORTS = range(20_000, 32_000)
+ATTEMPTS = 1000
 
 
 @dataclass
@@ -120,9 +126,12 @@ def _free_ports(wanted: dict[str, int]) -> dict[str, int]:
     """A free loopback port for every name. All stay bound until all are chosen, so none repeats."""
     held: list[socket.socket] = []
     ports = {}
+    candidates = random.sample(PORTS, ATTEMPTS)
     try:
         for name in PORT_NAMES:
-            listener = _bind(wanted.get(name, 0)) or _bind(0)
+            listener = _bind(wanted.get(name) or candidates.pop())
+            while listener is None and candidates:
+                listener = _bind(candidates.pop())
             if listener is None:
                 raise StackError("No free port on the loopback interface.", "End other servers.")
             held.append(listener)

@@ -83,11 +83,16 @@ def append_to_branch(
     writer.option("distribution-mode", distribution).append()
 
 
+def branch_in_spark(spark_table: str, branch: str) -> str:
+    """What Spark's SQL calls it."""
+    return f"{spark_table}.`branch_{branch}`"
+
+
 def branch_writer(
     rows: DataFrame, spark_table: str, branch: str, entry: Entry
 ) -> DataFrameWriterV2:
     return (
-        rows.writeTo(f"{spark_table}.`branch_{branch}`")
+        rows.writeTo(branch_in_spark(spark_table, branch))
         .option(f"snapshot-property.{PROPERTY}", entry.to_property())
         .option("fanout-enabled", "true")
     )
@@ -118,6 +123,8 @@ def publish(
     With it, in the same commit: a tag for what was current, and properties of the table.
     """
     catalog.ask(table.refresh)
+    if branch not in table.metadata.refs:  # whoever erases a key ends the commits under way
+        raise _overtaken(table)
     head = table.metadata.refs[branch].snapshot_id
     still = AssertRefSnapshotId.model_validate({"ref": MAIN_BRANCH, "snapshot-id": base})
     move = {"ref-name": MAIN_BRANCH, "snapshot-id": head, "type": SnapshotRefType.BRANCH}
@@ -144,7 +151,11 @@ def publish(
             if current != base:
                 break
             time.sleep(pause)  # somebody changed a property, or another branch: not the rows
-    raise CommitConflict(
+    raise _overtaken(table)
+
+
+def _overtaken(table: Table) -> CommitConflict:
+    return CommitConflict(
         f"Another writer committed to {'.'.join(table.name())} since this was planned.",
         "Nothing was written twice or lost: run again, it continues after that commit.",
     )

@@ -20,7 +20,8 @@ from tableflow_assets.table.ledger import PROPERTY, Entry
 
 TOPIC_PROPERTY = "tableflow.topic"
 MODE_PROPERTY = "tableflow.mode"
-PARTITION_FIELD = "window"
+# No column can have these names: fields of values that begin with `_kafka` are refused.
+PARTITION_FIELD, KEY_BUCKET = "_kafka_window", "_kafka_key_bucket"
 
 
 def create_table(
@@ -107,7 +108,7 @@ def _partitioning(schema: Schema, topic: Topic) -> PartitionSpec:
     source, name = f"{KAFKA_COLUMN}.timestamp", PARTITION_FIELD
     transform: Transform[Any, int] = DayTransform() if topic.window == "day" else HourTransform()
     if topic.is_keyed:
-        source, name = f"{KAFKA_COLUMN}.key_hash", f"key_bucket_{topic.key_buckets}"
+        source, name = f"{KAFKA_COLUMN}.key_hash", f"{KEY_BUCKET}_{topic.key_buckets}"
         transform = BucketTransform(topic.key_buckets)
     field_id = schema.find_field(source).field_id
     return PartitionSpec(

@@ -10,37 +10,36 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from tableflow_assets.decode.keys import key_hash
-from tableflow_assets.source.registry import Subject
+from tableflow_assets.decode.plain import Raw
+from tableflow_assets.decode.serialization import Serialization
 from tableflow_assets.table.ledger import Entry, Forgotten
 
 
-def without_forgotten(records: DataFrame, entry: Entry, key_subject: Subject | None) -> DataFrame:
+def without_forgotten(records: DataFrame, entry: Entry, keys: Serialization) -> DataFrame:
     if not entry.forgotten:
         return records
-    erased = reduce(or_, (_is_erased(one, key_subject) for one in entry.forgotten))
+    erased = reduce(or_, (_is_erased(one, keys) for one in entry.forgotten))
     return records.filter(~F.coalesce(erased, F.lit(False)))
 
 
-def has_key(key: Column, hashes: Iterable[str], subject: Subject | None) -> Column:
+def has_key(key: Column, hashes: Iterable[str], keys: Serialization) -> Column:
     """Whether a record's key is the one with these hashes; null where there is no key.
 
     By its bytes as well as by its content: a rebuild in another mode, or from before the key had a
     schema, knows only the one or the other.
     """
-    hashed = (
-        [key_hash(key, None)] if subject is None else [key_hash(key, s) for s in (None, subject)]
-    )
+    hashed = [key_hash(key, one) for one in (Raw(), keys)]
     wanted = [F.lit(bytes.fromhex(one)) for one in hashes]
     is_one = [F.coalesce(known == one, F.lit(False)) for known in hashed for one in wanted]
     return F.when(key.isNotNull(), reduce(or_, is_one, F.lit(False)))
 
 
-def _is_erased(one: Forgotten, subject: Subject | None) -> Column:
+def _is_erased(one: Forgotten, keys: Serialization) -> Column:
     before = [
         (F.col("partition") == partition) & (F.col("offset") < offset)
         for partition, offset in one.before.items()
     ]
-    return has_key(F.col("key"), [one.key_hash], subject) & reduce(or_, before, F.lit(False))
+    return has_key(F.col("key"), [one.key_hash], keys) & reduce(or_, before, F.lit(False))
 
 
 def with_forgotten(entry: Entry, hashes: Iterable[str]) -> tuple[Forgotten, ...]:

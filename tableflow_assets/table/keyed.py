@@ -90,8 +90,7 @@ def last_change_of_every_key(spark: SparkSession, rows: DataFrame) -> Iterator[C
             last.unpersist()
 
 
-@contextmanager
-def rows_of_changes(spark: SparkSession, changes: Changes, branch: Branch) -> Iterator[DataFrame]:
+def rows_of_changes(spark: SparkSession, changes: Changes, branch: Branch) -> DataFrame:
     """Take the rows of changed keys out of the branch; the new rows are yet to be appended."""
     where = _only_these_buckets(changes)
     # Not `persist`: Spark would look them up again once they are deleted, and find them gone.
@@ -111,7 +110,7 @@ def rows_of_changes(spark: SparkSession, changes: Changes, branch: Branch) -> It
     if counts[1]:
         chosen = _as_the_table_says(changes.last, known.filter("is_otherwise"))
     kafka = F.col("_kafka").withField("key_timestamp", F.col(LATEST))
-    yield chosen.filter(~F.col(DELETED)).withColumn("_kafka", kafka).drop(DELETED, LATEST, IS_LAST)
+    return chosen.filter(~F.col(DELETED)).withColumn("_kafka", kafka).drop(DELETED, LATEST, IS_LAST)
 
 
 def _keys_with_a_row(

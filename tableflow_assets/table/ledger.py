@@ -43,11 +43,14 @@ class Entry:
     end: dict[int, int]
     schema_ids: tuple[int, ...] = ()
     run_id: str = ""
-    kind: Literal["records", "origin", "window", "loss", "forget"] = "records"
+    kind: Literal["records", "origin", "window", "loss", "forget", "replay"] = "records"
     # Which rebuild the rows come from; "" for the first. Dead letters of another do not count.
     lineage: str = ""
     lost: tuple[tuple[int, int, int], ...] = ()  # partition, and [from, to) that expired unread
     forgotten: tuple[Forgotten, ...] = ()
+    # Dead letters with one of these in `replay_id` have become rows. No other says so.
+    replays: tuple[str, ...] = ()
+    replaying: str = ""  # the one replay that may be the next of them
 
     def to_property(self) -> str:
         return json.dumps(asdict(self), separators=(",", ":"), sort_keys=True)
@@ -63,6 +66,7 @@ class Entry:
             Forgotten(one["key_hash"], _by_partition(one["before"]))
             for one in known.get("forgotten", ())
         )
+        known["replays"] = tuple(known.get("replays", ()))
         return cls(**known)
 
 

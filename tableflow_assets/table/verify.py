@@ -1,25 +1,25 @@
 """Is the table the log? Every record there, exactly once; or, with keys, the last of every key.
 
 This judges the write path, so it shares none of it: the log is read with a plain consumer, the table
-with pyiceberg, Avro with fastavro.
+with pyiceberg, and values and keys by readers of its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import cache, cached_property, partial
 
 from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.table import Table
 from pyiceberg.table.refs import MAIN_BRANCH
 
 from tableflow_assets.catalog.rest import RestCatalog
+from tableflow_assets.settings import Topic
 from tableflow_assets.source.log import Log, TopicIdentity
 from tableflow_assets.source.registry import Registry
 from tableflow_assets.table.ledger import Ledger, read_ledger
 from tableflow_assets.verify import by_key, by_record
-from tableflow_assets.verify.avro import Avro
 from tableflow_assets.verify.changes import LastChanges, deletes_in
 from tableflow_assets.verify.continuity import ledger_breaks
 from tableflow_assets.verify.keys import Erased, ErasedOffsets, Keys
@@ -27,8 +27,16 @@ from tableflow_assets.verify.newest_keys import compare_newest
 from tableflow_assets.verify.provable import Provable
 from tableflow_assets.verify.read_log import Listener, Offsets, Progress, read_log
 from tableflow_assets.verify.read_table import Aside, Rows, from_offsets, read_aside, read_rows
+from tableflow_assets.verify.readers import Reader
 from tableflow_assets.verify.result import PartitionResult, Place
-from tableflow_assets.verify.sample import Compared, Sample, compare_sample
+from tableflow_assets.verify.sample import (
+    Compared,
+    Meaning,
+    Sample,
+    compare_sample,
+    decoded_key_type,
+)
+from tableflow_assets.verify.topic_readers import key_reader, value_reader
 
 __all__ = ["PartitionResult", "verify"]
 
@@ -40,8 +48,7 @@ ONE_ROW_A_KEY = ("upsert", "cdc")
 def verify(
     log: Log,
     catalog: RestCatalog,
-    topic: str,
-    table_name: str,
+    topic: Topic,
     *,
     registry: Registry | None = None,
     ref: str = MAIN_BRANCH,
@@ -51,7 +58,7 @@ def verify(
     seed: int = 0,
     on_progress: Progress = lambda _: None,
 ) -> list[PartitionResult]:
-    """Compare a topic with its table; an empty list where there is no table yet.
+    """Compare a topic with its table; an empty list where there is nothing in it yet.
 
     All offsets that the table has read, or only those of its newest commit: quick enough for every
     run, whatever the topic's size. ``ref``: a branch, before it
@@ -59,20 +66,21 @@ def verify(
     rows are also compared value by value; the same ones for the same ``seed``. Both a sample and a
     table with one row a key need the ``registry``.
     """
-    table = catalog.find(table_name)
-    if table is None:
-        return []
-    ledger, identity = read_ledger(table, ref), log.identify(topic)
+    table = catalog.find(topic.table)
+    if table is None or (ref == MAIN_BRANCH and table.current_snapshot() is None):
+        return []  # not made yet, or being made at this moment
+    ledger, identity = read_ledger(table, ref), log.identify(topic.name)
     begin = ledger.entry.start if newest_commit_only else ledger.origin
     mode = mode or table.properties.get(MODE_PROPERTY, "append")
     where = from_offsets(begin) if newest_commit_only else AlwaysTrue()
     # Before the log: what is committed while we read is then beyond the ledger we know.
     rows = read_rows(table, ledger.head, where, with_keys=mode in ONE_ROW_A_KEY)
-    aside = read_aside(catalog, table_name, ledger, begin)
+    aside = read_aside(catalog, topic.table, ledger, begin)
     breaks = ledger_breaks(table, ledger.head, identity)
     comparison = _Comparison(
         log=log,
         known_registry=registry,
+        settings=topic,
         topic=identity,
         table=table,
         ledger=ledger,
@@ -93,6 +101,7 @@ def verify(
 class _Comparison:
     log: Log
     known_registry: Registry | None
+    settings: Topic
     topic: TopicIdentity
     table: Table
     ledger: Ledger
@@ -107,27 +116,32 @@ class _Comparison:
     def run(self, size: int, seed: int) -> tuple[list[PartitionResult], Mapping[int, Compared]]:
         """All partitions' results, and what a sample of so many rows says."""
         sample = Sample(self.rows, self._places(), size, seed)
-        if self.mode not in ONE_ROW_A_KEY:
-            keys, results = None, self._by_record(sample)
-        else:
-            keys = Keys(self.registry.key_subject(self.topic.name))
-            results = self._by_key(keys, sample)
+        is_keyed = self.mode in ONE_ROW_A_KEY
+        results = self._by_key(sample) if is_keyed else self._by_record(sample)
         if not sample.records:
             return results, {}
-        values = Avro(self.registry.value_subject(self.topic.name))
-        return results, compare_sample(
-            sample, self.table, self.ledger.head, values, self.mode, keys
-        )
+        meaning = Meaning(self._values(), self._keys, self.mode, is_keyed)
+        return results, compare_sample(sample, self.table, self.ledger.head, meaning)
 
     @property
     def registry(self) -> Registry:
         if self.known_registry is None:
-            raise TypeError("verify() needs the registry for a table with keys, and for a sample")
+            raise TypeError("verify() needs the registry for this table, or for a sample of it")
         return self.known_registry
+
+    def _values(self) -> Reader:
+        return value_reader(self.settings, self.registry)
+
+    @cached_property
+    def _keys(self) -> Keys:
+        kind = decoded_key_type(self.table.schema().as_struct())
+        return Keys(key_reader(self.settings, self.registry), kind)
 
     def _by_record(self, sample: Sample) -> list[PartitionResult]:
         offsets = Offsets()
-        erased = ErasedOffsets(Erased(self.ledger.entry, Keys(None)))
+        # Without the registry, erased keys are known by their bytes alone.
+        keys = self._keys if self.ledger.entry.forgotten and self.known_registry else Keys()
+        erased = ErasedOffsets(Erased(self.ledger.entry, keys))
         places, provable = self._read_log(offsets, erased, sample), self._provable()
         return [
             by_record.compare(
@@ -141,9 +155,10 @@ class _Comparison:
             for place in places
         ]
 
-    def _by_key(self, keys: Keys, sample: Sample) -> list[PartitionResult]:
+    def _by_key(self, sample: Sample) -> list[PartitionResult]:
+        keys = self._keys
         offsets, erased = Offsets(), Erased(self.ledger.entry, keys)
-        deletes = deletes_in(self.mode, lambda: self.registry.value_subject(self.topic.name))
+        deletes = deletes_in(self.mode, self._values)
         changes = LastChanges(keys, deletes, self.aside, erased)
         places, provable = self._read_log(offsets, changes, sample), self._provable()
         if self.newest_commit_only:

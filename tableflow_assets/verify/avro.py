@@ -1,117 +1,169 @@
-"""Confluent-framed Avro, read with fastavro: the judge's own decoder.
-
-Logical types stay what they are on the wire (a timestamp is a number, a decimal is bytes): nothing is
-out of range, and nothing is rounded on the way.
-"""
+"""Confluent-framed Avro: the judge's own reader, and what the values are in a table's columns."""
 
 from __future__ import annotations
 
-import io
-import json
-from dataclasses import dataclass
-from functools import cache
-from typing import Any
+import struct
+from collections.abc import Sequence
+from functools import cache, cached_property
+from typing import Any, NamedTuple
 
-import fastavro
+from pyiceberg.types import (
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IcebergType,
+    ListType,
+    MapType,
+    StringType,
+    StructType,
+    TimestampType,
+    TimestamptzType,
+)
 
-from tableflow_assets.source.registry import RegisteredSchema, Subject
+from tableflow_assets.decode.column_names import column_name
+from tableflow_assets.source.subject import RegisteredSchema, Subject
+from tableflow_assets.verify.avro_json import json_of
+from tableflow_assets.verify.avro_schema import Node, parsed
+from tableflow_assets.verify.avro_wire import Readers, read_all, without_union
+from tableflow_assets.verify.columns import JsonText, decimal_of
+from tableflow_assets.verify.readers import HEADER_BYTES, VALUE_COLUMN, Path, Unreadable, framed_id
+from tableflow_assets.verify.spark_json import json_of_column, sorted_json
 
-HEADER_BYTES = 5
-LOGICAL = "logical"  # where a schema keeps its logical type, out of fastavro's sight
+MEMBER = "member_"
 
 
-class Unreadable(Exception):
-    """Bytes that are not what a schema of the subject says."""
+class Content(NamedTuple):
+    """A value, and the type that its writer had for it."""
+
+    value: Any
+    node: Node
 
 
 class Avro:
-    """A subject's values, or its keys.
+    """Of one subject. A value is read with its writer's schema alone: what that lacks is None."""
 
-    A field that a value was written without has the reader's default, if there is one. A key's is
-    null: no later version makes another key of it.
-    """
+    def __init__(self, subject: Subject) -> None:
+        self._subject = subject
+        self._readers = Readers()
+        self._root = cache(self._parsed)
 
-    def __init__(self, subject: Subject, *, of_keys: bool = False) -> None:
-        # A replaced character makes no difference to an operation, but two keys into one.
-        self._on_bad_text = "strict" if of_keys else "replace"
-        self.versions = subject.versions
-        self._by_id = {version.schema_id: version for version in subject.versions}
-        self._reader = cache(lambda schema_id: _parsed(self._by_id[schema_id], _Optional(of_keys)))
-        self._writer = cache(lambda schema_id: _parsed(self._by_id[schema_id], None))
+    def schema_id(self, data: bytes) -> int:
+        return framed_id(data, self._subject)
 
-    def schema_id(self, framed: bytes) -> int:
-        """Of the schema that it was written with."""
-        schema_id = int.from_bytes(framed[1:HEADER_BYTES], "big")
-        if len(framed) < HEADER_BYTES or framed[0] != 0 or schema_id not in self._by_id:
-            raise Unreadable
-        return schema_id
+    def read(self, data: bytes) -> Content:
+        root = self._root(self.schema_id(data))
+        if root is None:
+            raise Unreadable("its schema is not valid Avro")
+        value = read_all(data[HEADER_BYTES:], self._readers.of(root))
+        return Content(value, root)
 
-    def read(self, framed: bytes, as_of: int | None = None) -> Any:
-        """In the shape of the schema ``as_of``, by default the newest."""
-        writer = self._writer(self.schema_id(framed))
-        reader = self.shape(self.versions[-1].schema_id if as_of is None else as_of)
-        try:
-            return fastavro.schemaless_reader(
-                io.BytesIO(framed[HEADER_BYTES:]),
-                writer,
-                reader,
-                handle_unicode_errors=self._on_bad_text,
-            )
-        except Exception as error:  # malformed data breaks fastavro in every way there is
-            raise Unreadable from error
+    def as_column(self, content: Content, path: Path, kind: IcebergType) -> Any:
+        roots = self._roots
+        if path and not _is_record(roots[-1]):
+            return _typed(*content, kind, roots) if path == (VALUE_COLUMN,) else None
+        value, node, peers = content.value, content.node, roots
+        for name in path:
+            value, part, peers = _field(value, node, name, peers)
+            if part is None:
+                return None
+            node = part
+        return _typed(value, node, kind, peers)
 
-    def write(self, content: Any, schema_id: int) -> bytes | None:
-        """Framed; None where this version has no place for such a content."""
-        body = io.BytesIO()
-        try:
-            fastavro.schemaless_writer(body, self._writer(schema_id), content)
-        except Exception:  # as above
-            return None
-        return b"\x00" + schema_id.to_bytes(4, "big") + body.getvalue()
+    def identity(self, data: bytes, kind: IcebergType | None) -> bytes:
+        if kind is None:  # a table without decoded keys knows them by their bytes
+            return data
+        known = json_of_column(self.as_column(self.read(data), (), kind), kind)
+        return sorted_json({} if known is None else {"key": known})
 
-    def shape(self, schema_id: int) -> Any:
-        """A version's schema, its names resolved, in which every field may be absent from the data."""
-        return self._reader(schema_id)
+    @cached_property
+    def _roots(self) -> list[Node]:
+        """Of all versions, oldest first."""
+        known = [self._root(version.schema_id) for version in self._subject.versions]
+        return [root for root in known if root is not None]
 
-    def since(self, schema_id: int) -> tuple[RegisteredSchema, ...]:
-        """This version and all later ones."""
-        ids = [version.schema_id for version in self.versions]
-        return self.versions[ids.index(schema_id) :]
+    def _parsed(self, schema_id: int) -> Node | None:
+        version = next(v for v in self._subject.versions if v.schema_id == schema_id)
+        return _schema(version)
 
 
-def names_of(shape: Any) -> dict[str, Any]:
-    """Every named type of a parsed schema."""
-    return shape["__named_schemas"] if isinstance(shape, dict) else {}
+def _schema(version: RegisteredSchema) -> Node | None:
+    try:
+        return parsed(version.text, dict(version.references))
+    except ValueError:
+        return None
 
 
-@dataclass(frozen=True)
-class _Optional:
-    """Makes a field one that may be absent from the data."""
-
-    without_default: bool
-
-    def __call__(self, field: dict[str, Any]) -> dict[str, Any]:
-        if "default" in field and not self.without_default:
-            return field
-        kind = field["type"]
-        branches = [one for one in (kind if isinstance(kind, list) else [kind]) if one != "null"]
-        return field | {"type": ["null", *branches], "default": None}
+def _is_record(root: Node) -> bool:
+    return [branch.kind for branch in root.alternatives] == ["record"]
 
 
-def _parsed(version: RegisteredSchema, optional: _Optional | None) -> Any:
-    return fastavro.parse_schema(_prepared(json.loads(version.text), optional))
+def _field(
+    value: Any, node: Node, name: str, peers: Sequence[Node]
+) -> tuple[Any, Node | None, list[Node]]:
+    """A record's field: its value, its type, and what all versions have in its place."""
+    value, node = without_union(value, node)
+    records = [one for peer in peers for one in peer.alternatives]
+    below = [part for record in records if (part := _part(record, name))]
+    part = None if value is None else _part(node, name)
+    if part is None:
+        return None, None, below
+    return value[_spelled(node, name)], part, below
 
 
-def _prepared(schema: Any, optional: _Optional | None) -> Any:
-    if isinstance(schema, list):
-        return [_prepared(branch, optional) for branch in schema]
-    if not isinstance(schema, dict):
-        return schema
-    prepared = {LOGICAL if key == "logicalType" else key: value for key, value in schema.items()}
-    for key in ("type", "items", "values"):
-        if key in prepared:
-            prepared[key] = _prepared(prepared[key], optional)
-    if "fields" in prepared:
-        fields = [_prepared(field, optional) for field in prepared["fields"]]
-        prepared["fields"] = [optional(field) if optional else field for field in fields]
-    return prepared
+def _part(node: Node, column: str) -> Node | None:
+    return node.parts.get(_spelled(node, column))
+
+
+def _spelled(node: Node, column: str) -> str:
+    if column in node.parts:
+        return column
+    return next((name for name in node.parts if column_name(name) == column), column)
+
+
+def _typed(value: Any, node: Node, kind: IcebergType, peers: Sequence[Node]) -> Any:
+    """``peers``: what all versions have in this place. One alone may not tell what the column is."""
+    value, node = without_union(value, node)
+    if value is None:
+        return None
+    known = [one for peer in peers for one in peer.alternatives]
+    if isinstance(kind, StringType) and any(one.kind == "record" for one in known):
+        return JsonText(json_of(value, node))
+    has_members = any(len(peer.alternatives) > 1 for peer in peers)
+    if isinstance(kind, StructType) and has_members:
+        member = f"{MEMBER}{node.simple_name}"
+        same = [one for one in known if (one.kind, one.name) == (node.kind, node.name)]
+        return {
+            f.name: _typed(value, node, f.field_type, same) if f.name == member else None
+            for f in kind.fields
+        }
+    return _one_typed(value, node, kind, known)
+
+
+def _one_typed(value: Any, node: Node, kind: IcebergType, known: Sequence[Node]) -> Any:
+    if isinstance(kind, StructType):
+        row = {}
+        for f in kind.fields:
+            inner, part, below = _field(value, node, f.name, known)
+            row[f.name] = None if part is None else _typed(inner, part, f.field_type, below)
+        return row
+    if isinstance(kind, ListType):
+        below = [one.parts["items"] for one in known if one.kind == "array"]
+        return [_typed(one, node.parts["items"], kind.element_type, below) for one in value]
+    if isinstance(kind, MapType):
+        below = [one.parts["values"] for one in known if one.kind == "map"]
+        inner = (node.parts["values"], kind.value_type, below)
+        return {key: _typed(one, *inner) for key, one in value.items()}
+    return _primitive(value, node, kind, known)
+
+
+def _primitive(value: Any, node: Node, kind: IcebergType, known: Sequence[Node]) -> Any:
+    if isinstance(kind, TimestampType | TimestamptzType):
+        # An older version may not have said yet what the number means.
+        meanings = [node.logical, *(one.logical for one in reversed(known))]
+        unit = next((meaning for meaning in meanings if meaning), "")
+        return value * 1000 if unit.endswith("millis") else value  # microseconds
+    if isinstance(kind, DecimalType) and isinstance(value, bytes):
+        return decimal_of(int.from_bytes(value, "big", signed=True), kind.scale)
+    if isinstance(kind, FloatType):
+        return struct.unpack("<f", struct.pack("<f", value))[0]
+    return float(value) if isinstance(kind, DoubleType) else value

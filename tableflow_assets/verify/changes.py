@@ -6,11 +6,11 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from pyiceberg.types import StringType, StructType
 
-from tableflow_assets.source.registry import Subject
-from tableflow_assets.verify.avro import Avro, Unreadable
 from tableflow_assets.verify.keys import Erased, Keys
 from tableflow_assets.verify.read_table import Aside
+from tableflow_assets.verify.readers import Reader, Unreadable
 from tableflow_assets.verify.result import Int64s
 
 WRITES, DELETE = ("c", "u", "r"), "d"
@@ -87,20 +87,21 @@ class LastChanges:
         return self._aside[partition]
 
 
-def deletes_in(mode: str, values: Callable[[], Subject]) -> Deletes:
+def deletes_in(mode: str, values: Callable[[], Reader]) -> Deletes:
     """A tombstone deletes; in mode `cdc`, so does the envelope's operation `d`."""
     if mode != "cdc":
         return lambda value: value is None
-    avro = Avro(values())
+    reader, text, any_record = values(), StringType(), StructType()
 
     def deletes(value: bytes | None) -> bool:
         if value is None:
             return True
-        envelope = avro.read(value)
-        if envelope["op"] in WRITES and envelope["after"] is not None:
-            return False
-        if envelope["op"] == DELETE:
+        envelope = reader.read(value)
+        operation = reader.as_column(envelope, ("op",), text)
+        if operation == DELETE:
             return True
-        raise Unreadable
+        if operation in WRITES and reader.as_column(envelope, ("after",), any_record) is not None:
+            return False
+        raise Unreadable("no change of a row")
 
     return deletes

@@ -116,10 +116,8 @@ def _rows_with(
     if not wanted:
         return {}
     where: BooleanExpression = AlwaysTrue()
-    if len(wanted) <= MANY_KEYS and keys.are_plain:  # only in their buckets
+    if len(wanted) <= MANY_KEYS:  # only in their buckets
         where = one_of("_kafka.key_hash", {keys.hash(key) for key in wanted.values()})
-    elif len(wanted) <= MANY_KEYS:
-        where = one_of("_kafka.key", {s for key in wanted.values() for s in keys.spellings(key)})
     rows = look_up(where)
     found: dict[Hashable, set[Row]] = {}
     places = zip(

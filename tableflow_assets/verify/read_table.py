@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyiceberg.expressions import (
     AlwaysFalse,
     And,
@@ -27,6 +28,8 @@ from tableflow_assets.verify.result import NONE, Int64s
 # Their constructors take a column's name, which their type hints do not know.
 _EqualTo, _GreaterThanOrEqual, _In = cast(Any, (EqualTo, GreaterThanOrEqual, In))
 PARTITION, OFFSET = "_kafka.partition", "_kafka.offset"
+REPLAY = "replay_id"  # of a dead letter; a table from before there were replays has none
+_OF_LETTERS = ("partition", "offset", "skipped", REPLAY)
 
 
 @dataclass(frozen=True)
@@ -108,8 +111,11 @@ def read_aside(
         row_filter=And(
             _EqualTo("topic_id", ledger.topic_id), _EqualTo("lineage", ledger.entry.lineage)
         ),
-        selected_fields=("partition", "offset", "skipped"),
+        selected_fields=tuple(name for name in _OF_LETTERS if name in table.schema().column_names),
     ).to_arrow()
+    if REPLAY in found.column_names:  # replayed letters are rows now
+        replayed = pa.array(ledger.entry.replays, pa.string())
+        found = found.filter(pc.invert(pc.is_in(found[REPLAY].cast(pa.string()), replayed)))
     partitions, offsets = _numbers(found, "partition"), _numbers(found, "offset")
     is_skipped = found["skipped"].fill_null(False).to_numpy()
     dead, skipped = {}, {}

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from pyiceberg.table import Table
+from pyiceberg.types import IcebergType, StructType
 
-from tableflow_assets.verify.avro import Avro, Unreadable
-from tableflow_assets.verify.columns import as_column, as_found, is_same, on_the_wire
+from tableflow_assets.verify.columns import as_found, is_same, on_the_wire
 from tableflow_assets.verify.keys import Keys
 from tableflow_assets.verify.read_table import Rows, at_offsets
+from tableflow_assets.verify.readers import Reader, Unreadable
 from tableflow_assets.verify.result import Place
 
-KAFKA = "_kafka"
+KAFKA, DECODED_KEY = "_kafka", "decoded_key"
 SHOWN = 5  # differences of a partition that are told in words
 
 
@@ -42,10 +43,19 @@ class Compared:
     differences: list[str] = field(default_factory=list)
 
 
+@dataclass(frozen=True)
+class Meaning:
+    """What the bytes of a topic's records mean, and in which mode they became rows."""
+
+    values: Reader
+    keys: Keys
+    mode: str
+    is_keyed: bool
+
+
 def compare_sample(
-    sample: Sample, table: Table, snapshot: int, values: Avro, mode: str, keys: Keys | None
+    sample: Sample, table: Table, snapshot: int, meaning: Meaning
 ) -> dict[int, Compared]:
-    """``keys``: of a table that has one row a key."""
     results: dict[int, Compared] = {}
     if not sample.records:
         return results
@@ -55,13 +65,18 @@ def compare_sample(
     scan = table.scan(row_filter=at_offsets(offsets), snapshot_id=snapshot)
     found = on_the_wire(scan.to_arrow())
     kind = scan.projection().as_struct()
+    may_lack_keys = not all(
+        decoded_key_type(schema.as_struct()) for schema in table.schemas().values()
+    )
     for row in found.to_pylist():
         row = as_found(row, kind)  # noqa: PLW2901  (the same row, in comparable form)
         place = row[KAFKA]
         record = sample.records[place["partition"], place["offset"]]
-        columns = {one.name: one.field_type for one in kind.fields if one.name != KAFKA}
-        wrong = _differences(record, row, columns, values, mode)
-        wrong |= _differences_of_place(record, place, values, keys)
+        wrong = _differences(record, row, kind, meaning)
+        wrong |= _differences_of_place(record, place, meaning)
+        if key_kind := decoded_key_type(kind):
+            is_of_before = may_lack_keys and place[DECODED_KEY] is None
+            wrong |= {} if is_of_before else _differences_of_key(record, place, key_kind, meaning)
         compared = results.setdefault(place["partition"], Compared())
         compared.sampled += 1
         compared.differing += bool(wrong)
@@ -76,36 +91,27 @@ def compare_sample(
 Differences = dict[str, tuple[Any, Any]]  # by column: what the log has, what the table has
 
 
+def decoded_key_type(table: StructType) -> IcebergType | None:
+    kafka = next((f.field_type for f in table.fields if f.name == KAFKA), None)
+    fields = kafka.fields if isinstance(kafka, StructType) else ()
+    return next((f.field_type for f in fields if f.name == DECODED_KEY), None)
+
+
 def _differences(
-    record: Any, row: Mapping[str, Any], columns: Mapping[str, Any], values: Avro, mode: str
+    record: Any, row: Mapping[str, Any], kind: StructType, meaning: Meaning
 ) -> Differences:
-    """Against the schema that was the newest when the row was written: any since the record's own."""
-    framed = record.value()
-    if framed is None:
-        return _unlike({}, row, columns)
-    try:
-        versions = values.since(values.schema_id(framed))
-        shapes = [(values.shape(version.schema_id), version.schema_id) for version in versions]
-        decoded = [(shape, values.read(framed, schema_id)) for shape, schema_id in shapes]
-    except Unreadable:
-        return {"value": ("bytes that are no value of a known schema", "a row")}
-    best: Differences | None = None
-    for shape, content in decoded:
-        expected = {
-            name: as_column(
-                content, shape, kind, path=("after", name) if mode == "cdc" else (name,)
-            )
-            for name, kind in columns.items()
-        }
-        wrong = _unlike(expected, row, columns)
-        if best is None or len(wrong) < len(best):
-            best = wrong
-    return best or {}
-
-
-def _unlike(
-    expected: Mapping[str, Any], row: Mapping[str, Any], columns: Mapping[str, Any]
-) -> Differences:
+    columns = {one.name: one.field_type for one in kind.fields if one.name != KAFKA}
+    expected: dict[str, Any] = {}
+    values, around = meaning.values, ("after",) if meaning.mode == "cdc" else ()
+    if record.value() is not None:
+        try:
+            content = values.read(record.value())
+            expected = {
+                name: values.as_column(content, (*around, name), one)
+                for name, one in columns.items()
+            }
+        except Unreadable as error:
+            return {"value": (f"bytes that are no value of a known schema ({error})", "a row")}
     return {
         name: (expected.get(name), row[name])
         for name in columns
@@ -113,28 +119,43 @@ def _unlike(
     }
 
 
-def _differences_of_place(
-    record: Any, place: Mapping[str, Any], values: Avro, keys: Keys | None
+def _differences_of_key(
+    record: Any, place: Mapping[str, Any], kind: IcebergType, meaning: Meaning
 ) -> Differences:
-    try:
-        schema_id = None if record.value() is None else values.schema_id(record.value())
-    except Unreadable:
-        schema_id = None
+    column, reader, expected = f"{KAFKA}.{DECODED_KEY}", meaning.keys.reader, None
+    if record.key() is not None:
+        try:
+            expected = reader.as_column(reader.read(record.key()), (), kind)
+        except Unreadable as error:
+            return {column: (f"bytes that are no key ({error})", place[DECODED_KEY])}
+    if is_same(expected, place[DECODED_KEY]):
+        return {}
+    return {column: (expected, place[DECODED_KEY])}
+
+
+def _differences_of_place(record: Any, place: Mapping[str, Any], meaning: Meaning) -> Differences:
     headers = [{"key": name, "value": value} for name, value in record.headers() or ()]
     expected = {
         "timestamp": record.timestamp()[1] * 1000,
         "key": record.key(),
         "headers": headers,
-        "schema_id": schema_id,
+        "schema_id": _unless_unreadable(meaning.values.schema_id, record.value()),
     }
-    if keys is not None and keys.are_plain:
-        expected["key_hash"] = keys.hash(record.key())
+    if meaning.is_keyed:
+        expected["key_hash"] = _unless_unreadable(meaning.keys.hash, record.key())
     present = dict(place) | {"headers": place["headers"] or []}
     return {
         f"{KAFKA}.{name}": (wanted, present.get(name))
         for name, wanted in expected.items()
         if not is_same(wanted, present.get(name))
     }
+
+
+def _unless_unreadable(find: Callable[[bytes], Any], data: bytes | None) -> Any:
+    try:
+        return None if data is None else find(data)
+    except Unreadable:
+        return None
 
 
 def _chosen(

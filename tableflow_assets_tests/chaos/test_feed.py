@@ -81,7 +81,7 @@ def test_transactions_are_committed_and_aborted_and_none_stays_open(
 ) -> None:
     topic = named(ChaosTopic("t", partitions=1, producer="transactional", abort_share=0.5))
     feed = feed_of(topic, session_settings)
-    run_for_a_while(feed, records=25, settings=session_settings)
+    run_for_a_while(feed, records=60, settings=session_settings)
     everything = values_of(topic, session_settings, "read_uncommitted")
     committed = values_of(topic, session_settings, "read_committed")
     assert 0 < len(committed) < len(everything)

@@ -10,7 +10,10 @@ import pytest
 from pyspark.sql import functions as F
 
 from tableflow_assets.decode.keys import key_hash, key_problem
-from tableflow_assets.source.registry import RegisteredSchema, Subject
+from tableflow_assets.decode.plain import Raw
+from tableflow_assets.decode.schemas import described_by
+from tableflow_assets.decode.serialization import Serialization
+from tableflow_assets.source.subject import RegisteredSchema, Subject
 from tableflow_assets.tableflow import Tableflow
 from tableflow_assets_tests.kafka_topics import framed
 
@@ -27,15 +30,13 @@ def record(*fields: tuple[Any, ...], name: str = "Key") -> dict[str, Any]:
 ID = record(("id", "int"), ("shop", "string"))
 
 
-def subject_of(*schemas: Any) -> Subject:
+def subject_of(*schemas: Any) -> Serialization:
     """A key subject whose versions have the ids 7, 8, …"""
-    return Subject(
-        "orders-key",
-        tuple(
-            RegisteredSchema(FIRST_ID + number, number + 1, json.dumps(schema))
-            for number, schema in enumerate(schemas)
-        ),
+    versions = (
+        RegisteredSchema(FIRST_ID + number, number + 1, json.dumps(schema))
+        for number, schema in enumerate(schemas)
     )
+    return described_by(Subject("orders-key", tuple(versions)))
 
 
 def written(schema: Any, key: Any, schema_id: int = FIRST_ID) -> bytes:
@@ -43,42 +44,48 @@ def written(schema: Any, key: Any, schema_id: int = FIRST_ID) -> bytes:
 
 
 def judged(
-    tableflow: Tableflow, subject: Subject | None, *keys: bytes | None
+    tableflow: Tableflow, kind: Serialization, *keys: bytes | None
 ) -> list[tuple[bytes | None, str | None]]:
     """Hash and problem of each key."""
     rows = [(number, key) for number, key in enumerate(keys)]
-    judged = tableflow.spark.createDataFrame(rows, "number int, key binary").select(
+    data = tableflow.spark.createDataFrame(rows, "number int, key binary")
+    key = F.col("key")
+    judged = data.select(
         "number",
-        key_hash(F.col("key"), subject).alias("hash"),
-        key_problem(F.col("key"), subject).alias("problem"),
+        key_hash(key, kind).alias("hash"),
+        key_problem(key, kind.parse(key), kind, is_needed=True).alias("problem"),
     )
     found = sorted(judged.collect(), key=lambda row: row["number"])
     return [(row["hash"] and bytes(row["hash"]), row["problem"]) for row in found]
 
 
-def hashes(tableflow: Tableflow, subject: Subject | None, *keys: bytes) -> list[bytes]:
+def hashes(tableflow: Tableflow, kind: Serialization, *keys: bytes) -> list[bytes]:
     """Of keys with which nothing is wrong."""
-    found = judged(tableflow, subject, *keys)
+    found = judged(tableflow, kind, *keys)
     assert [problem for _, problem in found] == [None] * len(keys)
     known = [hashed for hashed, _ in found if hashed is not None]
     assert [len(hashed) for hashed in known] == [16] * len(keys)
     return known
 
 
-def problems(tableflow: Tableflow, subject: Subject | None, *keys: bytes | None) -> list[Any]:
-    return [problem for _, problem in judged(tableflow, subject, *keys)]
+def problems(tableflow: Tableflow, kind: Serialization, *keys: bytes | None) -> list[Any]:
+    return [problem for _, problem in judged(tableflow, kind, *keys)]
 
 
 def test_plain_keys_are_one_when_all_their_bytes_are(tableflow: Tableflow) -> None:
     long = b"k" * 1_000_000
     keys = [b"", b"\x00", b"\x00\x00", b"a", b"a\x00", b"a\x00b", b"\xff\xfe", long, long + b"k"]
-    first, second = (hashes(tableflow, None, *keys) for _ in range(2))
+    first, second = (hashes(tableflow, Raw(), *keys) for _ in range(2))
     assert first == second
     assert len(set(first)) == len(keys)
 
 
 def test_a_plain_key_that_is_null_is_the_only_bad_one(tableflow: Tableflow) -> None:
-    assert problems(tableflow, None, None, b"", b"\x00\x00\x00\x00\x07") == ["null_key", None, None]
+    assert problems(tableflow, Raw(), None, b"", b"\x00\x00\x00\x00\x07") == [
+        "null_key",
+        None,
+        None,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -157,17 +164,17 @@ def test_a_key_that_its_schema_cannot_read_says_why(tableflow: Tableflow) -> Non
     assert problems(tableflow, subject_of(ID), *keys, unknown) == [
         None,
         "null_key",
+        "key_empty",
         "key_not_confluent_framed",
         "key_not_confluent_framed",
-        "key_not_confluent_framed",
-        "malformed_avro_key",
-        "malformed_avro_key",
-        "invalid_utf8_key",
-        "unknown_key_schema_id",
+        "key_malformed_avro",
+        "key_malformed_avro",
+        "key_invalid_utf8",
+        "key_unknown_schema_id",
     ]
 
 
 def test_a_string_that_is_no_text_is_no_key(tableflow: Tableflow) -> None:
     keys = [written("string", "ab")[:-2] + text for text in (b"\xff\xfe", b"\xff\xfd", b"ok")]
     found = problems(tableflow, subject_of("string"), *keys)
-    assert found == ["invalid_utf8_key", "invalid_utf8_key", None]
+    assert found == ["key_invalid_utf8", "key_invalid_utf8", None]

@@ -126,14 +126,17 @@ def table_node(graph: Any, table: str) -> Any:
     return graph.get(dg.AssetKey(["tableflow", table]))
 
 
-def test_every_lab_topic_is_upstream_of_its_table_and_there_is_nothing_else(graph: Any) -> None:
+def test_every_lab_topic_is_upstream_of_its_table_and_its_dead_letters_and_nothing_else(
+    graph: Any,
+) -> None:
     found = {
         key.to_user_string(): [parent.to_user_string() for parent in graph.get(key).parent_keys]
         for key in graph.get_all_asset_keys()
     }
     topics = {f"kafka/{topic}": [] for topic, _ in LAB_TABLES.values()}
     tables = {f"tableflow/{table}": [f"kafka/{t}"] for table, (t, _) in LAB_TABLES.items()}
-    assert found == topics | tables
+    letters = {f"{table}__dead_letters": parents for table, parents in tables.items()}
+    assert found == topics | tables | letters
 
 
 @each_lab_table
@@ -141,6 +144,8 @@ def test_a_topic_is_external_and_its_table_is_materializable(graph: Any, table: 
     topic = graph.get(dg.AssetKey(["kafka", LAB_TABLES[table][0]]))
     assert (topic.is_external, topic.is_materializable) == (True, False)
     assert table_node(graph, table).is_materializable
+    letters = table_node(graph, f"{table}__dead_letters")
+    assert (letters.is_materializable, letters.kinds) == (False, {"iceberg"})
 
 
 @each_lab_table
@@ -210,10 +215,12 @@ def test_a_table_tells_its_name_and_topic_before_any_run(graph: Any, table: str)
     assert metadata["topic"] == LAB_TABLES[table][0]
 
 
-def test_every_table_has_its_two_checks_and_no_other(graph: Any) -> None:
+def test_every_table_has_its_checks_and_no_other(graph: Any) -> None:
     checks = {(key.asset_key.to_user_string(), key.name) for key in graph.asset_check_keys}
-    names = ("exactly_once", "not_suspended")
-    assert checks == {(f"tableflow/{table}", name) for table in LAB_TABLES for name in names}
+    names = ("exactly_once", "not_suspended", "schema_fits")
+    of_tables = {(f"tableflow/{table}", name) for table in LAB_TABLES for name in names}
+    of_letters = {(f"tableflow/{table}__dead_letters", "dead_letter_rate") for table in LAB_TABLES}
+    assert checks == of_tables | of_letters
 
 
 @pytest.mark.parametrize("sensor", ["new_offsets", "schema_changes"])
@@ -235,7 +242,8 @@ def test_all_checks_run_every_hour_from_the_start(lab_definitions: dg.Definition
 
 def test_the_verify_job_checks_every_table_and_writes_none(lab_definitions: dg.Definitions) -> None:
     layer = lab_definitions.resolve_job_def("verify").asset_layer
-    assert {key.asset_key.path[-1] for key in layer.asset_graph.asset_check_keys} == set(LAB_TABLES)
+    checked = {key.asset_key.path[-1] for key in layer.asset_graph.asset_check_keys}
+    assert checked == {f"{table}{end}" for table in LAB_TABLES for end in ("", "__dead_letters")}
     assert layer.executable_asset_keys == set()
 
 

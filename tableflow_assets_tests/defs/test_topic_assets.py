@@ -91,6 +91,7 @@ def test_a_run_plans_materializes_syncs_the_catalog_and_checks(landed: Landed) -
         f"{prefix}.sync_catalog",
         f"{prefix}_exactly_once",
         f"{prefix}_not_suspended",
+        f"{prefix}_schema_fits",
     ]
 
 

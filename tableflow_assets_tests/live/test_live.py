@@ -28,8 +28,8 @@ def is_current(settings: Settings, topic: KafkaTopic) -> bool:
 
 def is_clean(settings: Settings, topic: KafkaTopic) -> bool:
     with closing(Tableflow(settings)) as tableflow:
-        table = tableflow.topic(topic.name).table
-        return all(r.ok for r in verify(tableflow.log, tableflow.catalog, topic.name, table))
+        known = tableflow.topic(topic.name)
+        return all(r.ok for r in verify(tableflow.log, tableflow.catalog, known))
 
 
 def test_a_new_topic_appears_and_lands_by_itself(

@@ -33,7 +33,7 @@ def find_a_table_with_credentials(address: str) -> None:
         (
             "The schema registry",
             "http://127.0.0.1:{port}",
-            lambda address: Registry(address).value_subject("orders"),
+            lambda address: Registry(address).subject("orders-value"),
         ),
         (
             "The schema registry",

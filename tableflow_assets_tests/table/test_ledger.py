@@ -29,6 +29,8 @@ def test_an_entry_comes_back_from_its_text_as_it_was() -> None:
         lineage="a1",
         lost=((0, 5, 7),),
         forgotten=(Forgotten("00ff", {0: 9, 10: 0}),),
+        replays=("0001-a", "0002-b"),
+        replaying="0003-c",
     )
     assert Entry.from_property(entry.to_property()) == entry
 

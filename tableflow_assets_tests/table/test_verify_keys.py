@@ -20,7 +20,6 @@ from tableflow_assets_tests.tables import (
     compared,
     ids_of,
     pipeline_of,
-    rows_of,
     table_of,
     verified,
 )
@@ -293,35 +292,6 @@ def test_a_key_is_one_key_whatever_version_it_was_written_with(
     assert [r.rows for r in clean(pipeline)] == [3, 0]
     bring_back(pipeline, "id = 0")  # the same key in its older spelling
     assert faults(compared(pipeline)) == (0, 1, 1)
-
-
-def test_the_hash_of_an_avro_key_is_the_tables(
-    tableflow: Tableflow, kafka_topic: KafkaTopic
-) -> None:
-    """Needed to know erased keys again."""
-    schema = {
-        "type": "record",
-        "name": "Key",
-        "fields": [
-            {"name": "id", "type": "long"},
-            {"name": "name", "type": ["null", "string"], "default": None},
-            {"name": "raw", "type": "bytes"},
-            {"name": "on", "type": "boolean"},
-        ],
-    }
-    schema_id = damage.register_key(kafka_topic, schema)
-    values = [
-        {"id": 2**40, "name": 'Zoë "1"/\\', "raw": b"\x00\xff", "on": True},
-        {"id": -1, "name": None, "raw": b"", "on": False},
-    ]
-    for n, value in enumerate(values):
-        put(kafka_topic, framed(schema_id, schema, value), n)
-    pipeline = pipeline_of(tableflow, kafka_topic, mode="upsert")
-    pipeline.catch_up()
-    clean(pipeline)
-    keys = Keys(pipeline.registry.key_subject(kafka_topic.name))
-    for row in rows_of(pipeline):
-        assert keys.hash(row["_kafka"]["key"]) == row["_kafka"]["key_hash"]
 
 
 # --- Debezium ---------------------------------------------------------------------------------

@@ -1,0 +1,219 @@
+"""`tableflow dead-letters`: the records that could not be read, and their way into the table."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tableflow_assets.commands.show import (
+    console,
+    json_option,
+    print_json,
+    print_table,
+    progress_bar,
+)
+from tableflow_assets.errors import TableflowError
+from tableflow_assets.settings import load_settings
+
+if TYPE_CHECKING:
+    from tableflow_assets.replay import Replayed
+    from tableflow_assets.table.read_letters import Letters
+
+PREVIEW_BYTES = 256
+STEPS = 4
+error_option = click.option("--error", metavar="CLASS", help="Only letters of this class.")
+
+
+@click.group("dead-letters")
+def dead_letters() -> None:
+    """Records that could not be read: kept aside, explained, and replayable."""
+
+
+@dead_letters.command("list")
+@click.argument("topic")
+@error_option
+@click.option(
+    "--limit",
+    type=click.IntRange(min=0),
+    default=20,
+    show_default=True,
+    help="How many single letters to show, with --error or --json.",
+)
+@json_option
+def list_letters(topic: str, error: str | None, limit: int, as_json: bool) -> None:
+    """What is wrong with a topic's letters, by class; with --error, also where they are."""
+    letters = _letters_of(topic)
+    classes = letters.classes(error)
+    single = letters.listed(limit, error) if as_json or error else []
+    if as_json:
+        shown = [one.to_json() for one in classes]
+        print_json({"topic": topic, "classes": shown, "letters": single})
+        return
+    if not classes:
+        of_class = f" of class {error!r}" if error else ""
+        click.echo(f"{topic} has no dead letters{of_class}.")
+        return
+    columns = ["error", "waiting", "replayed", "skipped", "first seen (UTC)", "last seen (UTC)"]
+    rows = [
+        [
+            *(c.error, c.waiting, c.replayed, c.skipped),
+            *(_moment(c.first_seen), _moment(c.last_seen), c.example),
+        ]
+        for c in classes
+    ]
+    print_table(f"Dead letters of {topic}", [*columns, "for example at"], rows)
+    for one in classes:
+        _say(f"{one.error}: {one.message}")
+    if single:
+        _show_single(single)
+    waiting = sum(one.waiting for one in classes)
+    if waiting:
+        _say(f"One of them whole: tableflow dead-letters show {topic} {classes[0].example}")
+        _say(f"Once they can be read: tableflow dead-letters replay {topic}")
+
+
+@dead_letters.command()
+@click.argument("topic")
+@click.argument("place", metavar="PARTITION:OFFSET")
+@json_option
+def show(topic: str, place: str, as_json: bool) -> None:
+    """One letter with all that is known of it; its bytes in hex and as text."""
+    numbers = re.fullmatch(r"(\d{1,9}):(\d{1,18})", place)
+    if numbers is None:
+        raise click.UsageError(f"{place!r} is not PARTITION:OFFSET, as 0:42 is.")
+    letter = _letters_of(topic).at(int(numbers[1]), int(numbers[2]))
+    if letter is None:
+        raise TableflowError(
+            f"{topic} has no dead letter at {place}.",
+            f"See where they are: tableflow dead-letters list {topic} --error CLASS",
+        )
+    headers = letter["headers"] or []
+    whole = {
+        name: value
+        for name, value in letter.items()
+        if name not in ("key", "value", "headers", "skipped")
+    }
+    if as_json:
+        contents = {name: _as_hex(letter[name]) for name in ("key", "value")}
+        listed = [{"key": one["key"], "value": _as_hex(one["value"])} for one in headers]
+        print_json({"topic": topic, **whole, **contents, "headers": listed})
+        return
+    for name in ("state", "error", "message", *sorted(set(whole) - {"state", "error", "message"})):
+        _say(f"{name:<10} {whole[name]}")
+    _show_bytes("key", letter["key"])
+    _show_bytes("value", letter["value"])
+    for one in headers:
+        _show_bytes(f"header {one['key']!r}", one["value"])
+
+
+@dead_letters.command()
+@click.argument("topic")
+@error_option
+@click.option("--dry-run", is_flag=True, help="Only tell how many can be read by now.")
+@json_option
+def replay(topic: str, error: str | None, dry_run: bool, as_json: bool) -> None:
+    """Put the letters that can be read by now into the table: each once, all in one commit.
+
+    After the cause is mended: the missing schema is registered, or the topic's settings name the right
+    serialization. Those that still cannot be read stay letters.
+    """
+    from tableflow_assets import replay as replaying
+    from tableflow_assets.tableflow import Tableflow
+
+    tableflow = Tableflow(load_settings())
+    pipeline = tableflow.pipeline(tableflow.topic(topic))
+    if dry_run:
+        _show_replayed(replaying.find(pipeline, error), as_json)
+        return
+    with progress_bar() as progress:
+        task = progress.add_task(topic, total=STEPS)
+
+        def on_step(name: str) -> None:
+            progress.update(task, advance=1, description=f"{topic}: {name}")
+
+        done = replaying.replay(pipeline, error, run_id="cli", on_step=on_step)
+    _show_replayed(done, as_json)
+
+
+def _show_replayed(done: Replayed, as_json: bool) -> None:
+    from tableflow_assets.decode.problems import explanation
+
+    if as_json:
+        print_json(asdict(done))
+        return
+    did = "became rows" if done.is_done else "can be read by now"
+    _say(f"{done.topic}: {done.letters} letters {did}.")
+    if done.unreadable:
+        rows = [[n, name, explanation(name)] for name, n in sorted(done.unreadable.items())]
+        print_table("Still cannot be read", ["letters", "error", "which means"], rows)
+    if done.out_of_order:
+        _say(
+            f"{done.out_of_order} letters can be read but stay aside: the log no longer holds what"
+            " came after them, so nobody knows whether they are the last word on their keys. Write"
+            " these records to the topic again; or rebuild the table from what the log holds, without"
+            f" them: tableflow rebuild {done.topic}"
+        )
+    if done.letters and not done.is_done:
+        _say("Nothing was changed. Without --dry-run they become rows.")
+
+
+def _letters_of(topic: str) -> Letters:
+    from tableflow_assets.table.known_tables import refuse_a_vanished_table
+    from tableflow_assets.table.read_letters import letters_of
+    from tableflow_assets.tableflow import Tableflow
+
+    tableflow = Tableflow(load_settings())
+    chosen = tableflow.topic(topic)
+    table = tableflow.catalog.find(chosen.table)
+    if table is None or table.current_snapshot() is None:
+        refuse_a_vanished_table(tableflow.settings.state_dir, chosen, tableflow.catalog.namespace)
+        raise TableflowError(
+            f"The topic {topic!r} has no table yet.", f"Make it: tableflow materialize {topic}"
+        )
+    return letters_of(tableflow.catalog, chosen, table)
+
+
+def _show_single(letters: list[dict[str, Any]]) -> None:
+    columns = ["at", "state", "written at (UTC)", "schema id", "run", "last seen (UTC)"]
+    rows = [
+        [
+            f"{one['partition']}:{one['offset']}",
+            one["state"],
+            _moment(one["timestamp"]),
+            one["schema_id"],
+            one["run_id"],
+            _moment(one["last_seen"]),
+        ]
+        for one in letters
+    ]
+    print_table(f"The first {len(letters)}", columns, rows)
+
+
+def _show_bytes(name: str, data: bytes | None) -> None:
+    """As `hexdump` does: bytes on the left, what of them is text on the right."""
+    if data is None:
+        _say(f"{name}: none")
+        return
+    cut = f", the first {PREVIEW_BYTES}" if len(data) > PREVIEW_BYTES else ""
+    _say(f"{name}: {len(data)} bytes{cut}")
+    for start in range(0, min(len(data), PREVIEW_BYTES), 16):
+        line = data[start : start + 16]
+        text = "".join(c if c.isascii() and c.isprintable() else "." for c in map(chr, line))
+        _say(f"  {start:04x}  {line.hex(' '):<47}  {text}")
+
+
+def _as_hex(data: bytes | None) -> str | None:
+    return None if data is None else data.hex()
+
+
+def _moment(moment: Any) -> str:
+    return moment.strftime("%Y-%m-%d %H:%M:%S") if moment else ""
+
+
+def _say(line: str) -> None:
+    """Not as markup, nor with control characters: what producers wrote is anybody's guess."""
+    printable = "".join(c if c.isprintable() else "�" for c in line)
+    console.print(printable, markup=False, highlight=False, soft_wrap=True)

@@ -1,0 +1,52 @@
+"""The columns of a table, as every serialization builds them from its schema.
+
+Field ids are placeholders: the catalog assigns the real ones. Every column may be NULL, whatever the
+schema says: a record written before a field was added has none.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import count
+
+from pyiceberg.types import IcebergType, ListType, MapType, NestedField, StringType, StructType
+
+from tableflow_assets.errors import UnsupportedSchema
+
+Path = tuple[str, ...]  # of a field: the names from the outermost on
+
+
+class ColumnBuilder:
+    """For one subject, which its errors name."""
+
+    def __init__(self, subject: str, ids: Iterator[int] | None = None) -> None:
+        self.subject = subject
+        self.ids = ids or count(1)
+
+    def field(self, name: str, kind: IcebergType, doc: str | None = None) -> NestedField:
+        return NestedField(next(self.ids), name, kind, required=False, doc=doc)
+
+    def list_of(self, element: IcebergType) -> ListType:
+        return ListType(next(self.ids), element, element_required=False)
+
+    def map_of(self, value: IcebergType, key: IcebergType | None = None) -> MapType:
+        ids = (next(self.ids), next(self.ids))
+        return MapType(ids[0], key or StringType(), ids[1], value, value_required=False)
+
+    def struct(self, fields: Iterable[NestedField], path: Path) -> StructType:
+        """Refuses one without fields, or with fields that most engines could not tell apart."""
+        known = list(fields)
+        if not known:
+            raise self.unsupported(path, "it is a record without fields")
+        times = Counter(field.name.lower() for field in known)
+        if twice := sorted(field.name for field in known if times[field.name.lower()] > 1):
+            raise self.unsupported(path, f"fields differ only in case: {', '.join(twice)}")
+        return StructType(*known)
+
+    def unsupported(self, path: Path, why: str) -> UnsupportedSchema:
+        what = f"The field {'.'.join(path)!r} of {self.subject}" if path else self.subject
+        return UnsupportedSchema(
+            f"{what} cannot become a column: {why}.",
+            "Change the field's type, or leave the topic out of tableflow.yaml.",
+        )

@@ -1,0 +1,184 @@
+"""What JSON values look like, and how two descriptions of a value become one.
+
+This is what a reader needs: the keys as they stand in the JSON, the columns they become, and what
+each value is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import TypeAlias
+
+from pyiceberg.types import (
+    IcebergType,
+)
+
+from tableflow_assets.decode.column_names import column_name
+from tableflow_assets.decode.columns import ColumnBuilder, Path
+from tableflow_assets.decode.type_mapping import JSON
+
+
+class Leaf(Enum):
+    """A value that is one column; the text says what stands in the JSON."""
+
+    BOOLEAN = "true or false"
+    INT = "a whole number of 32 bits"
+    LONG = "a whole number"
+    FLOAT = "a number of 32 bits"
+    DOUBLE = "a number"
+    STRING = "a string"
+    DATE = "a string: 2024-02-29"
+    TIMESTAMP = "a string: 2024-02-29T12:00:00.5+01:00"
+    BYTES = "a string: base64"
+    EPOCH_DAYS = "a whole number: days since 1970"
+    EPOCH_MILLIS = "a whole number: milliseconds since 1970"
+    JSON = "anything: the column holds it as JSON text"
+    NULL = "always null: a column of JSON text, for the case that it is not"
+
+
+@dataclass(frozen=True)
+class ListOf:
+    element: Shape
+
+
+@dataclass(frozen=True)
+class MapOf:
+    """An object whose keys are data."""
+
+    value: Shape
+
+
+@dataclass(frozen=True)
+class Struct:
+    properties: tuple[Property, ...]
+
+
+@dataclass(frozen=True)
+class Property:
+    key: str
+    shape: Shape
+    doc: str | None = None
+
+    @property
+    def column(self) -> str:
+        return column_name(self.key)
+
+
+Shape: TypeAlias = Leaf | ListOf | MapOf | Struct
+
+# The next more general one; JSON, which takes anything, is that of all that are not listed.
+_MORE_GENERAL: dict[Shape, Leaf] = {
+    Leaf.INT: Leaf.LONG,
+    Leaf.EPOCH_DAYS: Leaf.LONG,
+    Leaf.EPOCH_MILLIS: Leaf.LONG,
+    Leaf.LONG: Leaf.DOUBLE,
+    Leaf.FLOAT: Leaf.DOUBLE,
+    Leaf.DATE: Leaf.STRING,
+    Leaf.TIMESTAMP: Leaf.STRING,
+    Leaf.BYTES: Leaf.STRING,
+}
+
+
+def type_of(shape: Shape, builder: ColumnBuilder, path: Path = ()) -> IcebergType:
+    if isinstance(shape, Struct):
+        fields = [
+            builder.field(each.column, type_of(each.shape, builder, (*path, each.column)), each.doc)
+            for each in shape.properties
+        ]
+        return builder.struct(fields, path)
+    if isinstance(shape, ListOf):
+        return builder.list_of(type_of(shape.element, builder, (*path, "element")))
+    if isinstance(shape, MapOf):
+        return builder.map_of(type_of(shape.value, builder, (*path, "value")))
+    return JSON[shape.name]
+
+
+def paths_of_text(shape: Shape, path: Path = ()) -> Iterator[Path]:
+    """The columns that hold JSON text; `element` and `value` are those of a list and a map."""
+    if isinstance(shape, Struct):
+        for each in shape.properties:
+            yield from paths_of_text(each.shape, (*path, each.column))
+    elif isinstance(shape, ListOf):
+        yield from paths_of_text(shape.element, (*path, "element"))
+    elif isinstance(shape, MapOf):
+        yield from paths_of_text(shape.value, (*path, "value"))
+    elif shape in (Leaf.JSON, Leaf.NULL):
+        yield path
+
+
+def to_depth(shape: Shape, levels: int) -> Shape:
+    """What is nested in more levels than these is JSON text."""
+    if isinstance(shape, Leaf):
+        return shape
+    if levels == 0:
+        return Leaf.JSON
+    if isinstance(shape, ListOf):
+        return ListOf(to_depth(shape.element, levels - 1))
+    if isinstance(shape, MapOf):
+        return MapOf(to_depth(shape.value, levels - 1))
+    return Struct(
+        tuple(replace(each, shape=to_depth(each.shape, levels - 1)) for each in shape.properties)
+    )
+
+
+def newest_of(newest: Shape, older: Shape) -> Shape:
+    """Two versions of a schema: the newest decides, but nothing that only the older has is lost."""
+    return _merged(newest, older, lambda new, old: old if new is Leaf.NULL else new)
+
+
+def either(first: Shape, second: Shape) -> Shape:
+    """A value that is one or the other: the least general shape that takes both."""
+
+    def least_general(one: Shape, two: Shape) -> Shape:
+        if Leaf.NULL in (one, two):
+            return two if one is Leaf.NULL else one
+        of_two = list(_widening(two))
+        return next(shape for shape in _widening(one) if shape in of_two)
+
+    return _merged(first, second, least_general)
+
+
+def both(first: Shape, second: Shape) -> Shape:
+    """A value that is one and the other: the more precise; anything, where they contradict."""
+
+    def more_precise(one: Shape, two: Shape) -> Shape:
+        if Leaf.NULL in (one, two):
+            return Leaf.NULL
+        if two in list(_widening(one)):
+            return one
+        return two if one in list(_widening(two)) else Leaf.JSON
+
+    return _merged(first, second, more_precise)
+
+
+def _widening(shape: Shape) -> Iterator[Shape]:
+    while shape is not Leaf.JSON:
+        yield shape
+        shape = _MORE_GENERAL.get(shape, Leaf.JSON)
+    yield Leaf.JSON
+
+
+def _merged(first: Shape, second: Shape, decide: Callable[[Shape, Shape], Shape]) -> Shape:
+    if isinstance(first, Struct) and isinstance(second, Struct):
+        return _merged_struct(first, second, decide)
+    if isinstance(first, ListOf) and isinstance(second, ListOf):
+        return ListOf(_merged(first.element, second.element, decide))
+    if isinstance(first, MapOf) and isinstance(second, MapOf):
+        return MapOf(_merged(first.value, second.value, decide))
+    return decide(first, second)
+
+
+def _merged_struct(
+    first: Struct, second: Struct, decide: Callable[[Shape, Shape], Shape]
+) -> Struct:
+    known = {each.key: each for each in first.properties}
+    for each in second.properties:
+        if each.key in known:
+            one = known[each.key]
+            shape = _merged(one.shape, each.shape, decide)
+            known[each.key] = Property(each.key, shape, one.doc or each.doc)
+        else:
+            known[each.key] = each
+    return Struct(tuple(known.values()))

@@ -1,0 +1,44 @@
+"""Bytes and text, of which no schema says more."""
+
+from __future__ import annotations
+
+from pyiceberg.types import BinaryType, IcebergType, StringType
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from tableflow_assets.decode.columns import ColumnBuilder
+from tableflow_assets.decode.serialization import Serialization
+
+
+class _Plain(Serialization):
+    def parse(self, data: Column) -> Column:
+        return data
+
+    def identity(self, data: Column, read: Column) -> Column:
+        return data
+
+
+class Raw(_Plain):
+    """Whatever the bytes are, they are kept."""
+
+    def type(self, builder: ColumnBuilder) -> IcebergType:
+        return BinaryType()
+
+    def problem(self, data: Column, read: Column) -> Column:
+        return F.lit(None).cast("string")
+
+    def typed(self, read: Column) -> Column:
+        return read
+
+
+class Text(_Plain):
+    """UTF-8."""
+
+    def type(self, builder: ColumnBuilder) -> IcebergType:
+        return StringType()
+
+    def problem(self, data: Column, read: Column) -> Column:
+        return F.when(~F.is_valid_utf8(data.cast("string")), "invalid_utf8")
+
+    def typed(self, read: Column) -> Column:
+        return read.cast("string")

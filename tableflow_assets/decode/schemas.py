@@ -1,0 +1,77 @@
+"""Which serialization reads a topic's values, and which its keys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tableflow_assets.decode.avro import Avro
+from tableflow_assets.decode.json import Json, JsonWithSchema
+from tableflow_assets.decode.plain import Raw, Text
+from tableflow_assets.decode.protobuf_column import Protobuf
+from tableflow_assets.decode.serialization import Serialization
+from tableflow_assets.errors import UnsupportedSchema
+from tableflow_assets.settings import Topic
+from tableflow_assets.source.registry import Registry
+from tableflow_assets.source.subject import Subject
+
+_WITHOUT_REGISTRY: dict[str, Callable[[], Serialization]] = {
+    "json": Json,
+    "string": Text,
+    "raw": Raw,
+}
+
+
+@dataclass(frozen=True)
+class Schemas:
+    value: Serialization
+    key: Serialization
+    left_out: frozenset[int] = frozenset()  # ids of the values' schemas that the table refused
+
+    @property
+    def subject(self) -> Subject | None:
+        return self.value.subject
+
+    @property
+    def ids(self) -> tuple[int, ...]:
+        """Of all schemas that a value may have been written with."""
+        versions = self.subject.versions if self.subject else ()
+        return tuple(version.schema_id for version in versions)
+
+    @property
+    def registry_was_away(self) -> bool:
+        """Then there may be newer versions, and a schema id that is unknown need not be wrong."""
+        subjects = (self.value.subject, self.key.subject)
+        return any(subject is not None and subject.is_from_cache for subject in subjects)
+
+
+def schemas_of(topic: Topic, registry: Registry) -> Schemas:
+    return Schemas(value_of(topic, registry), key_of(topic, registry))
+
+
+def value_of(topic: Topic, registry: Registry) -> Serialization:
+    if topic.value_subject is None:
+        return _WITHOUT_REGISTRY[topic.value]()
+    return described_by(registry.subject(topic.value_subject), topic.record)
+
+
+def key_of(topic: Topic, registry: Registry) -> Serialization:
+    if topic.key_subject is None:
+        return _WITHOUT_REGISTRY[topic.key]()
+    if topic.key == "registry":
+        return described_by(registry.subject(topic.key_subject), topic.key_record)
+    # Of one row a key, it would be another row: there it must be certain that keys have no schema.
+    subject = registry.find_subject(topic.key_subject, may_trust_cache=not topic.is_keyed)
+    return Raw() if subject is None else described_by(subject, topic.key_record)
+
+
+def described_by(subject: Subject, record: str | None = None) -> Serialization:
+    kinds = {version.kind for version in subject.versions}
+    if len(kinds) > 1:
+        raise UnsupportedSchema(
+            f"The versions of {subject.name} are of several kinds: {', '.join(sorted(kinds))}.",
+            "Use a subject, and a topic, of its own for each kind of schema.",
+        )
+    if subject.kind == "PROTOBUF":
+        return Protobuf(subject, record)
+    return Avro(subject) if subject.kind == "AVRO" else JsonWithSchema(subject)

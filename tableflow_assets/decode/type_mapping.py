@@ -1,0 +1,75 @@
+"""The one type mapping: what the single values of every serialization are in a table.
+
+Lists, maps and records are what they are called; how they come about, and what becomes of unions and of
+types that contain themselves, is in `avro_schema`, `protobuf_shape` and `json_schema`. docs/types.md has
+all of it as one table, every row of which is a test.
+"""
+
+from __future__ import annotations
+
+from pyiceberg.types import (
+    BinaryType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IcebergType,
+    IntegerType,
+    LongType,
+    StringType,
+    TimestampType,
+    TimestamptzType,
+)
+
+from tableflow_assets.decode.avro_types import TEXT
+
+AVRO: dict[str, IcebergType] = {
+    "boolean": BooleanType(),
+    "int": IntegerType(),
+    "long": LongType(),
+    "float": FloatType(),
+    "double": DoubleType(),
+    "string": StringType(),
+    "bytes": BinaryType(),
+    "enum": StringType(),
+    "fixed": BinaryType(),
+    TEXT: StringType(),
+}
+# Decimals are decimals of the same precision and scale; other logical types are as without them.
+AVRO_LOGICAL: dict[str, IcebergType] = {
+    "date": DateType(),
+    "timestamp-millis": TimestamptzType(),
+    "timestamp-micros": TimestamptzType(),
+    "local-timestamp-millis": TimestampType(),
+    "local-timestamp-micros": TimestampType(),
+}
+PROTOBUF: dict[str, IcebergType] = {
+    "boolean": BooleanType(),
+    "int": IntegerType(),
+    "long": LongType(),
+    "unsigned": DecimalType(20, 0),
+    "float": FloatType(),
+    "double": DoubleType(),
+    "string": StringType(),
+    "json": StringType(),
+    "binary": BinaryType(),
+    "timestamp": TimestamptzType(),
+    "date": DateType(),
+    "duration": LongType(),
+}
+JSON: dict[str, IcebergType] = {
+    "BOOLEAN": BooleanType(),
+    "INT": IntegerType(),
+    "LONG": LongType(),
+    "FLOAT": FloatType(),
+    "DOUBLE": DoubleType(),
+    "STRING": StringType(),
+    "DATE": DateType(),
+    "TIMESTAMP": TimestamptzType(),
+    "BYTES": BinaryType(),
+    "EPOCH_DAYS": DateType(),
+    "EPOCH_MILLIS": TimestamptzType(),
+    "JSON": StringType(),
+    "NULL": StringType(),
+}

@@ -1,0 +1,42 @@
+"""Schemas that were seen once, on disk: while the registry is away, their records go on.
+
+A schema id never changes its meaning, so what is here stays true. A version that the registry has
+deleted stays too: its records may still be in the log.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from pathlib import Path
+
+from pydantic import TypeAdapter, ValidationError
+
+from tableflow_assets.source.subject import RegisteredSchema, Subject
+
+_VERSIONS = TypeAdapter(tuple[RegisteredSchema, ...])
+
+
+class SchemaCache:
+    def __init__(self, folder: Path, registry_url: str) -> None:
+        # Two registries may give the same id to different schemas.
+        self._folder = folder / hashlib.sha256(registry_url.encode()).hexdigest()[:16]
+
+    def load(self, subject: str) -> Subject | None:
+        try:
+            versions = _VERSIONS.validate_json(self._file(subject).read_bytes())
+        except (OSError, ValidationError):  # none yet, or of another version of this program
+            return None
+        return Subject(subject, versions, is_from_cache=True)
+
+    def keep(self, subject: Subject) -> None:
+        file = self._file(subject.name)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        # Written aside and moved: several processes share the folder, and one may be killed.
+        aside = file.with_suffix(f".{uuid.uuid4().hex}")
+        aside.write_bytes(_VERSIONS.dump_json(subject.versions))
+        aside.replace(file)
+
+    def _file(self, subject: str) -> Path:
+        # By hash: a subject may have any name, a file may not.
+        return self._folder / f"{hashlib.sha256(subject.encode()).hexdigest()[:32]}.json"

@@ -1,0 +1,35 @@
+"""The schemas that a topic's keys or values have been written with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal["AVRO", "PROTOBUF", "JSON"]
+
+
+@dataclass(frozen=True)
+class RegisteredSchema:
+    schema_id: int
+    version: int
+    text: str
+    kind: Kind = "AVRO"
+    # What it refers to, directly or through others: the name it uses for it, and the text.
+    references: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Subject:
+    """All versions, oldest first. ``is_from_cache``: the registry was away, there may be newer."""
+
+    name: str
+    versions: tuple[RegisteredSchema, ...]
+    is_from_cache: bool = False
+
+    @property
+    def latest(self) -> RegisteredSchema:
+        return self.versions[-1]
+
+    @property
+    def kind(self) -> Kind:
+        return self.latest.kind
