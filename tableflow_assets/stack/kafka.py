@@ -50,7 +50,9 @@ class KafkaServer(Server):
     def _format_storage(self) -> None:
         cluster_id = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         tool = ("kafka.tools.StorageTool", "format", "--ignore-formatted", "--standalone")
-        command = [*self._java(), *tool, "-t", cluster_id, "-c", str(self._properties_file)]
+        # In one argument with its name: one in 64 ids begins with a dash, like an option.
+        named = f"--cluster-id={cluster_id}"
+        command = [*self._java(), *tool, named, "-c", str(self._properties_file)]
         if (self.folder / "data" / "meta.properties").exists():
             return
         formatted = subprocess.run(command, capture_output=True, text=True, check=False)
