@@ -92,7 +92,8 @@ class Pipeline:
         """
         with suspending(self.catalog, self.topic):
             topic = self.log.identify(self.topic.name)
-            table = self.evolve(self.ensure_table(topic), self.schemas())
+            table = self.ensure_table(topic)
+            table = self.evolve(table, self.schemas(table))
             return plan(self.log, topic, read_ledger(table), until)
 
     def materialize(
@@ -104,10 +105,11 @@ class Pipeline:
             while True:
                 try:
                     for step in steps(self.log, planned, self.topic):
-                        schemas = self.schemas()
+                        table = self.ensure_table(step.topic)
+                        schemas = self.schemas(table)
                         readable = self._readable(step, schemas)
                         if readable.size or readable == step:
-                            done = self._commit(readable, schemas, run_id)
+                            done = self._commit(readable, table, schemas, run_id)
                             total = total.and_then(done)
                             on_commit(readable, done)
                         if readable != step:
@@ -169,8 +171,10 @@ class Pipeline:
     def wanted_columns(self, schemas: Schemas) -> Schema:
         return table_schema(schemas, self.topic.mode)
 
-    def schemas(self) -> Schemas:
-        return fitting_schemas(self.topic, self.registry, self.catalog.find(self.topic.table))
+    def schemas(self, table: Table | None = None) -> Schemas:
+        """Those of now, as far as they fit the ``table``; without one, it is looked up."""
+        known = table or self.catalog.find(self.topic.table)
+        return fitting_schemas(self.topic, self.registry, known)
 
     def schemas_of_now(self) -> Schemas:
         """For work that is done once, such as a rebuild: the registry has to be there."""
@@ -215,8 +219,8 @@ class Pipeline:
             " before them are in the table.",
         )
 
-    def _commit(self, step: Plan, schemas: Schemas, run_id: str) -> Committed:
-        table = self.evolve(self.ensure_table(step.topic), schemas)
+    def _commit(self, step: Plan, table: Table, schemas: Schemas, run_id: str) -> Committed:
+        table = self.evolve(table, schemas)
         ledger = read_ledger(table)
         _refuse_a_stale_plan(step, ledger)
         commits.drop_abandoned_branches(self.catalog, table)

@@ -11,14 +11,10 @@ from pyiceberg.exceptions import BadRequestError, CommitFailedException, NoSuchT
 from pyiceberg.table import Table
 from requests.exceptions import RequestException
 
-from tableflow_assets.catalog.pyiceberg_mend import mend
 from tableflow_assets.connections import CatalogConnection, S3Connection
 from tableflow_assets.errors import ServerUnreachable
 
 T = TypeVar("T")
-
-
-mend()
 
 
 class RestCatalog:
@@ -34,6 +30,10 @@ class RestCatalog:
 
     @cached_property
     def iceberg(self) -> Catalog:
+        # Imported here: what it mends takes a while to load, and most processes never need it.
+        from tableflow_assets.catalog.pyiceberg_mend import mend
+
+        mend()
         return self.ask(lambda: load_catalog("tableflow", **_properties(self)))
 
     def identifier(self, table: str) -> tuple[str, str]:
