@@ -23,8 +23,7 @@ def body(framed: Column) -> Column:
 
 def written_with(framed: Column, schema: RegisteredSchema) -> Column:
     """Whether its header names this schema."""
-    header = b"\x00" + schema.schema_id.to_bytes(4, "big")
-    return F.substr(framed, F.lit(1), F.lit(HEADER_BYTES)) == F.lit(header)
+    return F.substr(framed, F.lit(1), F.lit(HEADER_BYTES)) == F.lit(schema.header)
 
 
 def known_id(framed: Column, subject: Subject) -> Column:

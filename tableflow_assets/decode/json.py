@@ -119,7 +119,7 @@ class JsonWithSchema(Serialization):
 
     def _has_no_string(self, text: Column) -> Column:
         """Spark takes anything for a string: here it is read once more, as what it is."""
-        kind = json_values.strings_as_variants(self._shape)
+        kind = json_values.read_as(self._shape, strings_as_variants=True)
         read = json_document.parsed(json_document.around(text), kind)
         return json_values.is_no_string(self._shape, json_document.value(read))
 

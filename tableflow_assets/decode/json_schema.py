@@ -67,7 +67,6 @@ from tableflow_assets.decode.json_shape import (
     both,
     either,
     newest_of,
-    paths_of_text,
     to_depth,
     type_of,
 )
@@ -135,11 +134,6 @@ class JsonSchemas:
                 " they do not have the same columns.",
                 "Use a new topic for the new kind of value.",
             )
-
-    @property
-    def as_text(self) -> frozenset[Path]:
-        """The columns that hold JSON text, because the schema says nothing more precise."""
-        return frozenset(paths_of_text(self.shape))
 
     def type(self, builder: ColumnBuilder) -> IcebergType:
         return type_of(self.shape, builder)

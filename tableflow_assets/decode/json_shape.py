@@ -95,19 +95,6 @@ def type_of(shape: Shape, builder: ColumnBuilder, path: Path = ()) -> IcebergTyp
     return JSON[shape.name]
 
 
-def paths_of_text(shape: Shape, path: Path = ()) -> Iterator[Path]:
-    """The columns that hold JSON text; `element` and `value` are those of a list and a map."""
-    if isinstance(shape, Struct):
-        for each in shape.properties:
-            yield from paths_of_text(each.shape, (*path, each.column))
-    elif isinstance(shape, ListOf):
-        yield from paths_of_text(shape.element, (*path, "element"))
-    elif isinstance(shape, MapOf):
-        yield from paths_of_text(shape.value, (*path, "value"))
-    elif shape in (Leaf.JSON, Leaf.NULL):
-        yield path
-
-
 def to_depth(shape: Shape, levels: int) -> Shape:
     """What is nested in more levels than these is JSON text."""
     if isinstance(shape, Leaf):

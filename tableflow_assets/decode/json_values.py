@@ -7,7 +7,7 @@ take a number for a time, guess at dates, and mean seconds by whole numbers.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import reduce
+from functools import partial, reduce
 from operator import and_, or_
 
 from pyspark.sql import Column
@@ -57,14 +57,16 @@ _AFTER_SECONDS = "0123456789.:+-Zz"
 _MOST_MILLIS = (2**63 - 1) // 1000
 
 
-def read_as(shape: Shape) -> DataType:
+def read_as(shape: Shape, *, strings_as_variants: bool = False) -> DataType:
+    """``strings_as_variants``: to know for certain which of its strings are strings."""
+    inner = partial(read_as, strings_as_variants=strings_as_variants)
     if isinstance(shape, Struct):
-        return StructType([StructField(each.key, read_as(each.shape)) for each in shape.properties])
+        return StructType([StructField(each.key, inner(each.shape)) for each in shape.properties])
     if isinstance(shape, ListOf):
-        return ArrayType(read_as(shape.element))
+        return ArrayType(inner(shape.element))
     if isinstance(shape, MapOf):
-        return MapType(StringType(), read_as(shape.value))
-    return _READ_AS[shape]
+        return MapType(StringType(), inner(shape.value))
+    return VariantType() if strings_as_variants and shape is Leaf.STRING else _READ_AS[shape]
 
 
 def typed(shape: Shape, read: Column) -> Column:
@@ -187,20 +189,8 @@ def might_be_no_string(shape: Shape, read: Column) -> Column | None:
     return F.coalesce(first.isin("{", "[") | read.isin("true", "false") | is_number, F.lit(False))
 
 
-def strings_as_variants(shape: Shape) -> DataType:
-    """What to read it as, to know for certain which of its strings are strings."""
-    if isinstance(shape, Struct):
-        fields = [(each.key, strings_as_variants(each.shape)) for each in shape.properties]
-        return StructType([StructField(key, kind) for key, kind in fields])
-    if isinstance(shape, ListOf):
-        return ArrayType(strings_as_variants(shape.element))
-    if isinstance(shape, MapOf):
-        return MapType(StringType(), strings_as_variants(shape.value))
-    return VariantType() if shape is Leaf.STRING else _READ_AS[shape]
-
-
 def is_no_string(shape: Shape, variants: Column) -> Column:
-    """Of what was read as ``strings_as_variants``: is one of them something else?"""
+    """Of what was read with ``strings_as_variants``: is one of them something else?"""
     if isinstance(shape, Struct):
         parts = [is_no_string(each.shape, _of(variants, each)) for each in shape.properties]
         return reduce(or_, parts, F.lit(False))

@@ -74,12 +74,8 @@ def _from_json(typed: str, subject: Subject | None) -> tuple[bytes, ...]:
 def _framed(value: Any, subject: Subject) -> tuple[bytes, ...]:
     """Newest version first."""
     write = {"AVRO": _avro, "JSON": _json, "PROTOBUF": _protobuf}[subject.kind]
-    written = ((version.schema_id, write(value, version)) for version in reversed(subject.versions))
-    return tuple(
-        b"\x00" + schema_id.to_bytes(4, "big") + body
-        for schema_id, body in written
-        if body is not None
-    )
+    written = ((version, write(value, version)) for version in reversed(subject.versions))
+    return tuple(version.header + body for version, body in written if body is not None)
 
 
 def _avro(value: Any, version: RegisteredSchema) -> bytes | None:

@@ -45,10 +45,6 @@ class Schemas:
         return any(subject is not None and subject.is_from_cache for subject in subjects)
 
 
-def schemas_of(topic: Topic, registry: Registry) -> Schemas:
-    return Schemas(value_of(topic, registry), key_of(topic, registry))
-
-
 def value_of(topic: Topic, registry: Registry) -> Serialization:
     if topic.value_subject is None:
         return _WITHOUT_REGISTRY[topic.value]()

@@ -2,6 +2,7 @@
 
 import dagster as dg
 
+from tableflow_assets.defs.check_results import check_result
 from tableflow_assets.defs.names import CHECK_NAME, SUSPENSION_CHECK_NAME, table_key
 from tableflow_assets.defs.resources import IcebergCatalogResource, KafkaResource, RegistryResource
 from tableflow_assets.settings import Settings, Topic
@@ -62,13 +63,7 @@ def not_suspended_check(topic: Topic, settings: Settings) -> dg.AssetChecksDefin
     )
     def not_suspended(catalog: IcebergCatalogResource) -> dg.AssetCheckResult:
         found = find_suspension(catalog.client(), topic, settings.state_dir)
-        shown = suspension_evaluation(key, found)
-        return dg.AssetCheckResult(
-            passed=shown.passed,
-            severity=shown.severity,
-            description=shown.description,
-            metadata=shown.metadata,
-        )
+        return check_result(suspension_evaluation(key, found))
 
     return not_suspended
 

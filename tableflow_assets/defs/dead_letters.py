@@ -4,9 +4,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import dagster as dg
+from pyiceberg.table import Table
 
 from tableflow_assets.catalog.rest import RestCatalog
 from tableflow_assets.decode.problems import explanation
+from tableflow_assets.defs.check_results import check_result
 from tableflow_assets.defs.names import topic_key
 from tableflow_assets.defs.resources import IcebergCatalogResource
 from tableflow_assets.pipeline import Committed
@@ -58,13 +60,8 @@ def dead_letter_rate_check(topic: Topic, settings: Settings) -> dg.AssetChecksDe
         table = client.find(topic.table)
         has_rows = table is not None and table.current_snapshot() is not None
         run = newest_run(client, topic, table) if table is not None and has_rows else None
-        shown = _evaluation(key, topic, run.letters if run else {}, run.offsets if run else 0)
-        return dg.AssetCheckResult(
-            passed=shown.passed,
-            severity=shown.severity,
-            description=shown.description,
-            metadata=shown.metadata,
-        )
+        letters, offsets = (run.letters, run.offsets) if run else ({}, 0)
+        return check_result(_evaluation(key, topic, letters, offsets))
 
     return dead_letter_rate
 
@@ -86,24 +83,30 @@ def report_dead_letters(
     by_class: Mapping[str, int] = {}
     if dead:
         client = catalog.client()
-        by_class = _of_run(client, topic, dead)
-        about = _materialized(client, topic, done)
+        table = _committed_table(client, topic)
+        by_class = _of_run(client, topic, table, dead)
+        about = _materialized(client, topic, table, done)
         context.log_event(dg.AssetMaterialization(asset_key=key, metadata=about))
     evaluation: Any = _evaluation(key, topic, by_class, records)  # which its type hints do not know
     context.log_event(evaluation)
 
 
-def _of_run(catalog: RestCatalog, topic: Topic, dead: int) -> Mapping[str, int]:
+def _committed_table(catalog: RestCatalog, topic: Topic) -> Table:
     table = catalog.find(topic.table)
-    run = newest_run(catalog, topic, table) if table is not None else None
+    if table is None:
+        raise AssertionError(f"{topic.table} was committed to and is not in the catalog")
+    return table
+
+
+def _of_run(catalog: RestCatalog, topic: Topic, table: Table, dead: int) -> Mapping[str, int]:
+    run = newest_run(catalog, topic, table)
     # Its snapshots may be gone already, as after a rebuild; that there were any is known.
     return run.letters if run and run.letters else {"": dead}
 
 
-def _materialized(catalog: RestCatalog, topic: Topic, done: Committed) -> dict[str, Any]:
-    table = catalog.find(topic.table)
-    if table is None:
-        raise AssertionError(f"{topic.table} was committed to and is not in the catalog")
+def _materialized(
+    catalog: RestCatalog, topic: Topic, table: Table, done: Committed
+) -> dict[str, Any]:
     classes = letters_of(catalog, topic, table).classes()
     records = [
         dg.TableRecord(

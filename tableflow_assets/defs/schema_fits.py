@@ -3,6 +3,7 @@
 import dagster as dg
 
 from tableflow_assets.catalog.rest import RestCatalog
+from tableflow_assets.defs.check_results import check_result
 from tableflow_assets.defs.metadata import schema_diff_metadata
 from tableflow_assets.defs.names import table_key
 from tableflow_assets.defs.resources import IcebergCatalogResource, RegistryResource
@@ -23,13 +24,7 @@ def schema_fits_check(topic: Topic, settings: Settings) -> dg.AssetChecksDefinit
     def schema_fits(
         registry: RegistryResource, catalog: IcebergCatalogResource
     ) -> dg.AssetCheckResult:
-        shown = schema_evaluation(topic, registry.client(), catalog.client(), settings)
-        return dg.AssetCheckResult(
-            passed=shown.passed,
-            severity=shown.severity,
-            description=shown.description,
-            metadata=shown.metadata,
-        )
+        return check_result(schema_evaluation(topic, registry.client(), catalog.client(), settings))
 
     return schema_fits
 

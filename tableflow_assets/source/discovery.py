@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from datetime import UTC, date, datetime
 from pathlib import Path
 
+from tableflow_assets.files import replace_file
 from tableflow_assets.settings import Settings, Topic
 from tableflow_assets.source.log import Log
 
@@ -49,11 +50,8 @@ def remember(settings: Settings, found: Mapping[str, date]) -> None:
     known = remembered(settings)
     if found.keys() <= known.keys():
         return
-    path = _file(settings)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_suffix(".tmp")
-    draft.write_text(json.dumps({n: str(day) for n, day in sorted({**found, **known}.items())}))
-    draft.replace(path)
+    days = {n: str(day) for n, day in sorted({**found, **known}.items())}
+    replace_file(_file(settings), json.dumps(days).encode())
 
 
 def _today() -> date:

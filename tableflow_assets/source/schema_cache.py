@@ -7,11 +7,11 @@ deleted stays too: its records may still be in the log.
 from __future__ import annotations
 
 import hashlib
-import uuid
 from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
+from tableflow_assets.files import replace_file
 from tableflow_assets.source.subject import RegisteredSchema, Subject
 
 _VERSIONS = TypeAdapter(tuple[RegisteredSchema, ...])
@@ -30,12 +30,7 @@ class SchemaCache:
         return Subject(subject, versions, is_from_cache=True)
 
     def keep(self, subject: Subject) -> None:
-        file = self._file(subject.name)
-        file.parent.mkdir(parents=True, exist_ok=True)
-        # Written aside and moved: several processes share the folder, and one may be killed.
-        aside = file.with_suffix(f".{uuid.uuid4().hex}")
-        aside.write_bytes(_VERSIONS.dump_json(subject.versions))
-        aside.replace(file)
+        replace_file(self._file(subject.name), _VERSIONS.dump_json(subject.versions))
 
     def _file(self, subject: str) -> Path:
         # By hash: a subject may have any name, a file may not.

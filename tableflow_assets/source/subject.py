@@ -17,6 +17,11 @@ class RegisteredSchema:
     # What it refers to, directly or through others: the name it uses for it, and the text.
     references: tuple[tuple[str, str], ...] = ()
 
+    @property
+    def header(self) -> bytes:
+        """What Confluent's serializers write before a value of this schema."""
+        return b"\x00" + self.schema_id.to_bytes(4, "big")
+
 
 @dataclass(frozen=True)
 class Subject:

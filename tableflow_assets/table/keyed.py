@@ -14,7 +14,7 @@ which only the key's hash and place are read, once, and only in the buckets that
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -24,7 +24,7 @@ from pyspark.sql import functions as F
 
 from tableflow_assets.catalog.rest import RestCatalog
 from tableflow_assets.decode.decode import DELETED
-from tableflow_assets.spark_session import named_view
+from tableflow_assets.spark_session import named_view, persisted
 from tableflow_assets.table.position_deletes import mark_deleted
 
 # The places of up to so many rows fit into the memory of any driver.
@@ -78,16 +78,12 @@ def last_change_of_every_key(spark: SparkSession, rows: DataFrame) -> Iterator[C
         .filter(F.col("__nth") == 1)
         .withColumn(IS_LAST, nth_of_key == 1)
         .drop("__nth")
-        .persist()
     )
-    try:
-        count = last.count()
+    with persisted(last) as kept:
+        count = kept.count()
         # By a name: the rows carry an observation, and Spark takes such rows only once into a join.
-        with named_view(spark, last) as view:
+        with named_view(spark, kept) as view:
             yield Changes(spark.table(view), count)
-    finally:
-        with suppress(Exception):  # a server that went away has forgotten them anyway
-            last.unpersist()
 
 
 def rows_of_changes(spark: SparkSession, changes: Changes, branch: Branch) -> DataFrame:

@@ -13,6 +13,7 @@ from pathlib import Path
 from uuid import UUID
 
 from tableflow_assets.errors import TableGone
+from tableflow_assets.files import replace_file
 from tableflow_assets.settings import Topic
 
 
@@ -55,10 +56,7 @@ def remembered(state_dir: Path) -> dict[str, str]:
 
 
 def _write(state_dir: Path, known: dict[str, str]) -> None:
-    path = _file(state_dir)
-    draft = path.with_suffix(".tmp")
-    draft.write_text(json.dumps(dict(sorted(known.items())), indent=1))
-    draft.replace(path)
+    replace_file(_file(state_dir), json.dumps(dict(sorted(known.items())), indent=1).encode())
 
 
 @contextmanager
