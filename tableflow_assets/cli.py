@@ -15,12 +15,21 @@ from tableflow_assets.commands import (
     dead_letters,
     demo,
     forget,
+    history,
     labs,
     ledger,
+    maintenance,
+    mirror,
     plan,
+    query,
     rebuild,
+    repair,
     resume,
+    retention,
+    rollback,
+    soak,
     stack,
+    tag,
     topics,
 )
 from tableflow_assets.errors import TableflowError
@@ -44,10 +53,17 @@ tableflow.add_command(demo.demo)
 tableflow.add_command(topics.status)
 tableflow.add_command(topics.verify)
 tableflow.add_command(topics.materialize)
-tableflow.add_command(topics.query)
+tableflow.add_command(query.query)
+tableflow.add_command(history.history)
+tableflow.add_command(tag.tag)
+tableflow.add_command(rollback.rollback)
 tableflow.add_command(plan.plan)
 tableflow.add_command(resume.resume)
 tableflow.add_command(rebuild.rebuild)
+tableflow.add_command(mirror.mirror)
+tableflow.add_command(repair.repair)
+tableflow.add_command(retention.retention)
+tableflow.add_command(maintenance.maintenance)
 tableflow.add_command(ledger.ledger)
 tableflow.add_command(forget.forget)
 tableflow.add_command(dead_letters.dead_letters)
@@ -56,6 +72,7 @@ tableflow.add_command(labs.labs)
 tableflow.add_command(config.config)
 tableflow.add_command(bench.bench)
 tableflow.add_command(chaos.chaos)
+tableflow.add_command(soak.soak)
 
 
 def main() -> None:

@@ -6,7 +6,10 @@ import dagster as dg
 
 from tableflow_assets.defs.checks import exactly_once_check, not_suspended_check
 from tableflow_assets.defs.dead_letters import dead_letter_asset, dead_letter_rate_check
+from tableflow_assets.defs.delta_mirror import delta_mirror_check
 from tableflow_assets.defs.jobs import verify_job, verify_schedule
+from tableflow_assets.defs.maintenance import maintenance_jobs, maintenance_schedules
+from tableflow_assets.defs.maintenance_check import maintenance_check
 from tableflow_assets.defs.new_offsets import new_offsets_sensor
 from tableflow_assets.defs.resources import resources_from
 from tableflow_assets.defs.schema_changes import schema_changes_sensor
@@ -29,10 +32,12 @@ def build_definitions(settings: Settings) -> dg.Definitions:
             *comparisons,
             *(not_suspended_check(topic, settings) for topic in topics),
             *(schema_fits_check(topic, settings) for topic in topics),
+            *(delta_mirror_check(topic, settings) for topic in topics if "delta" in topic.formats),
+            *(maintenance_check(topic, settings) for topic in topics),
             *(dead_letter_rate_check(topic, settings) for topic in topics),
         ],
-        jobs=[verify_job(comparisons)],
-        schedules=[verify_schedule()],
+        jobs=[verify_job(comparisons), *maintenance_jobs(topics, settings)],
+        schedules=[verify_schedule(), *maintenance_schedules(topics, settings)],
         sensors=[new_offsets_sensor(topics, settings), schema_changes_sensor(topics, settings)],
         resources=resources_from(settings),
         # A run drives Spark from one process; a process a step would open a session a step.

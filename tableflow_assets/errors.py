@@ -44,6 +44,10 @@ class UnsupportedSchema(TableflowError):
     """The schema cannot become a table's columns."""
 
 
+class UnsupportedInDelta(TableflowError):
+    """A column that Iceberg has, but a Delta table over the same files cannot."""
+
+
 class IncompatibleSchema(TableflowError):
     """A new schema version would change existing columns in a way that loses data."""
 
@@ -68,8 +72,28 @@ class TableGone(LedgerError):
     """The catalog has no table where there was one, and its ledger with it."""
 
 
+class TableDamaged(TableflowError):
+    """Files that a table refers to are gone from the store."""
+
+
 class CommitConflict(TableflowError):
     """Another writer committed to the table since this commit was planned."""
+
+
+class MaintenanceFailed(TableflowError):
+    """What was to be tidied up stays as it is; the table's rows are not concerned."""
+
+
+class MirrorError(TableflowError):
+    """The Delta log cannot follow the Iceberg table, which is as it should be."""
+
+
+class NoSuchState(TableflowError):
+    """The table was not there yet at the moment asked for, or that moment is no longer known."""
+
+
+class RollbackRefused(TableflowError):
+    """Going back to that state would lose records, or bring erased ones back."""
 
 
 class DataLoss(TableflowError):

@@ -32,17 +32,20 @@ from tableflow_assets.table import commit as commits
 from tableflow_assets.table import known_tables
 from tableflow_assets.table.create import create_table, refuse_another_mode
 from tableflow_assets.table.dead_letters import keep_dead_letters, see_again, without_letters
+from tableflow_assets.table.delta.upkeep import keep_in_step
 from tableflow_assets.table.evolve import evolve
 from tableflow_assets.table.fit import fitting_schemas
 from tableflow_assets.table.forgotten import without_forgotten
 from tableflow_assets.table.keyed import Branch, last_change_of_every_key, rows_of_changes
+from tableflow_assets.table.layout import keep_layout
 from tableflow_assets.table.ledger import Entry, Ledger, read_ledger
 from tableflow_assets.table.read_letters import kept_ahead
 from tableflow_assets.table.suspension import suspending
 
 FRUITLESS_RETRIES = 3
 # Up to so many records, a shuffle that gathers them into few files costs less than it saves. With
-# keys it always does: the next batch of changes has to look into every file.
+# keys it always does: the next batch of changes has to look into every file. And so it does with other
+# partitions than the windows: every task would write a file into every one of them.
 GATHER_UP_TO_RECORDS = 200_000
 logger = logging.getLogger(__name__)
 
@@ -94,6 +97,7 @@ class Pipeline:
             topic = self.log.identify(self.topic.name)
             table = self.ensure_table(topic)
             table = self.evolve(table, self.schemas(table))
+            keep_in_step(self.catalog, table, self.topic)
             return plan(self.log, topic, read_ledger(table), until)
 
     def materialize(
@@ -164,9 +168,10 @@ class Pipeline:
         return table
 
     def evolve(self, table: Table, schemas: Schemas) -> Table:
-        """Give the table the columns of the newest registered schema."""
+        """Give the table the columns of the newest registered schema, and the settings' layout."""
         refuse_another_mode(table, self.topic)
-        return evolve(self.catalog, table, self.wanted_columns(schemas))
+        table = evolve(self.catalog, table, self.wanted_columns(schemas))
+        return keep_layout(self.catalog, table, self.topic)
 
     def wanted_columns(self, schemas: Schemas) -> Schema:
         return table_schema(schemas, self.topic.mode)
@@ -246,9 +251,14 @@ class Pipeline:
             if self.topic.is_keyed:
                 changed = self._write_changes(decoded, table, branch, entry)
             else:
-                gather = step.size <= GATHER_UP_TO_RECORDS
+                gather = step.size <= GATHER_UP_TO_RECORDS or not self.topic.is_by_window_only
                 commits.append_to_branch(
-                    decoded.rows, self.spark_table, branch, entry, gather=gather
+                    decoded.rows,
+                    self.spark_table,
+                    branch,
+                    entry,
+                    gather=gather,
+                    fanout=self.topic.has_few_partitions,
                 )
                 changed = ()
             reached("files_written")
@@ -272,7 +282,10 @@ class Pipeline:
             in_spark = commits.branch_in_spark(self.spark_table, branch)
             target = Branch(self.catalog, table, branch, in_spark)
             rows = rows_of_changes(self.spark, changes, target)
-            commits.append_to_branch(rows, self.spark_table, branch, entry, gather=True)
+            fanout = self.topic.has_few_partitions
+            commits.append_to_branch(
+                rows, self.spark_table, branch, entry, gather=True, fanout=fanout
+            )
             return changes.per_window(self.topic.window)
 
     def _handle_bad_records(

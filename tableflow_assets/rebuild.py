@@ -17,8 +17,9 @@ from tableflow_assets.source.plan import origin_of, plan
 from tableflow_assets.source.steps import steps
 from tableflow_assets.table import commit as commits
 from tableflow_assets.table import known_tables, suspension
-from tableflow_assets.table.create import lay_out, mode_of, mode_property
+from tableflow_assets.table.create import mode_of, mode_property
 from tableflow_assets.table.evolve import evolve
+from tableflow_assets.table.layout import lay_out
 from tableflow_assets.table.ledger import Forgotten, Ledger, read_entries, read_ledger
 from tableflow_assets.table.verify import verify
 
@@ -46,8 +47,9 @@ def rebuild(
     begin = replace(begin, run_id=run_id, forgotten=_forgotten(table, topic))
     total = NOTHING
     with (
-        _laid_out_for_its_mode(pipeline, table, lineage),
         commits.own_branch(pipeline.catalog, table, _head(table), commits.REBUILD) as branch,
+        # After the branch, which tells other runs to leave the layout alone.
+        _laid_out_for_its_mode(pipeline, table, lineage),
     ):
         commits.empty_branch(pipeline.catalog, table, branch, begin)
         growing = _Growing(pipeline, topic, table, branch, run_id)

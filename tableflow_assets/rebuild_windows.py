@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 
 from pyiceberg.table import Table
 from pyspark.errors import PySparkException
@@ -22,8 +22,9 @@ from tableflow_assets.source.reader import read_records
 from tableflow_assets.spark_errors import named_spark_errors
 from tableflow_assets.table import commit as commits
 from tableflow_assets.table.dead_letters import without_letters
+from tableflow_assets.table.dropped import without_dropped
 from tableflow_assets.table.forgotten import without_forgotten
-from tableflow_assets.table.ledger import Ledger, read_ledger
+from tableflow_assets.table.ledger import Entry, Ledger, read_ledger
 from tableflow_assets.table.suspension import suspending
 
 # What Iceberg says where a window's rows share a file with others.
@@ -36,7 +37,7 @@ def rebuild_windows(
     """Replace the rows with timestamps in [start, end); ``None``: from the oldest on.
 
     Only what the table has read already: its place in the log stays. Dead letters stay aside: they
-    have their own way back.
+    have their own way back. What retention dropped has none.
     """
     _refuse_keys(pipeline)
     with suspending(pipeline.catalog, pipeline.topic):
@@ -45,6 +46,7 @@ def rebuild_windows(
         table = pipeline.evolve(pipeline.ensure_table(topic), schemas)
         ledger = read_ledger(table)
         plan(pipeline.log, topic, ledger)  # refuses another log than the rows are from
+        _refuse_what_retention_dropped(pipeline.topic, ledger.entry, end)
         step = _offsets_to_read(pipeline, topic, ledger, start)
         _refuse_what_the_log_has_lost(pipeline, table, topic, start, end)
         if not step.size:
@@ -53,6 +55,7 @@ def rebuild_windows(
         records = read_records(pipeline.spark, pipeline.log.bootstrap_servers, step)
         records = records.filter(_in_windows("timestamp", start, end))
         records = without_forgotten(records, ledger.entry, schemas.key)
+        records = without_dropped(records, ledger.entry)
         records = _without_dead_letters(pipeline, records, ledger)
         decoded = decode(records, schemas, table.schema(), pipeline.topic.mode)
         entry = replace(ledger.entry, kind="window", start=ledger.committed, run_id=run_id)
@@ -74,9 +77,10 @@ def _whole_windows_only(topic: Topic) -> Iterator[None]:
         if FILE_OF_SEVERAL_WINDOWS not in str(error):
             raise
         raise RebuildFailed(
-            f"The files of {topic.table} hold more than one {topic.window} each: the table was made"
-            " when the topic had another `window`.",
-            "Choose windows that make up whole days.",
+            f"Files of {topic.table} hold more than one {topic.window} each: they were written with"
+            " another `window`, or with a `partition_by` that leaves `window` out.",
+            "Choose windows that make up whole days; without `window`, build the whole table anew:"
+            f" tableflow rebuild {topic.name}",
         ) from error
 
 
@@ -116,6 +120,18 @@ def _refuse_what_the_log_has_lost(
                 f" {offset}: it no longer holds all records of these windows.",
                 "The rows stay as they are. Choose newer windows.",
             )
+
+
+def _refuse_what_retention_dropped(topic: Topic, entry: Entry, end: datetime) -> None:
+    latest = max((one.before for one in entry.dropped), default=0)
+    if end.timestamp() * 1000 <= latest:
+        kept_from = datetime.fromtimestamp(latest / 1000, UTC).strftime("%Y-%m-%d %H:%M")
+        raise RebuildFailed(
+            f"Retention dropped the windows of {topic.name!r} before {kept_from} (UTC), these among"
+            " them.",
+            "Choose newer windows. To have them back, lengthen `retention` and build the whole table"
+            f" anew, as far as the log still holds it: tableflow rebuild {topic.name}",
+        )
 
 
 def _without_dead_letters(pipeline: Pipeline, records: DataFrame, ledger: Ledger) -> DataFrame:

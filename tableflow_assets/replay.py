@@ -147,20 +147,25 @@ class _Replay:
 
     def _write(self, table: Table, before: Entry, branch: str, entry: Entry) -> None:
         pipeline, spark = self.pipeline, self.pipeline.spark
+        fanout = pipeline.topic.has_few_partitions
         self.letters = letters_marked(spark, pipeline.dead_table, before, self.id).count()
         if not self.letters:  # other replays have made rows of them, or they were erased, just now
             commits.append_nothing(pipeline.catalog, table, branch, entry)
             return
         if not pipeline.topic.is_keyed:
             decoded = letters_as_rows(pipeline, self.schemas, table, before, self.id)
-            commits.append_to_branch(decoded.rows, pipeline.spark_table, branch, entry, gather=True)
+            commits.append_to_branch(
+                decoded.rows, pipeline.spark_table, branch, entry, gather=True, fanout=fanout
+            )
         else:
             decoded = letters_as_changes(pipeline, self.topic, self.schemas, table, before, self.id)
             in_spark = commits.branch_in_spark(pipeline.spark_table, branch)
             target = Branch(pipeline.catalog, table, branch, in_spark)
             with last_change_of_every_key(spark, decoded.rows) as changes:
                 rows = rows_of_changes(spark, changes, target)
-                commits.append_to_branch(rows, pipeline.spark_table, branch, entry, gather=True)
+                commits.append_to_branch(
+                    rows, pipeline.spark_table, branch, entry, gather=True, fanout=fanout
+                )
         if dead := decoded.counts().dead:
             raise TableflowError(
                 f"{dead} records of {pipeline.topic.name!r} could be read before and no longer can.",

@@ -8,31 +8,25 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import date
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
 from tableflow_assets.errors import SettingsError
 from tableflow_assets.settings_blocks import (
-    NOT_EMPTY,
     Block,
     Catalog,
     Dagster,
-    Format,
     Kafka,
     Line,
-    Mode,
     Namespace,
-    Owner,
     Registry,
     Spark,
     Warehouse,
-    Word,
 )
 from tableflow_assets.settings_file import Problem, read_document, validated
+from tableflow_assets.settings_topic import TopicOptions
 from tableflow_assets.table.names import (
     DEAD_LETTER_SUFFIX,
     collisions,
@@ -42,42 +36,7 @@ from tableflow_assets.table.names import (
     table_name,
 )
 
-
-class TopicOptions(Block):
-    """What can be set for a topic, or for all in `defaults`."""
-
-    mode: Mode = "append"
-    # What the bytes of a value are: described by the registry, or by nobody.
-    value: Literal["registry", "json", "string", "raw"] = "registry"
-    # auto: as the registry says where it has a subject for the keys, else raw.
-    key: Literal["auto", "registry", "json", "string", "raw"] = "auto"
-    # Confluent's strategies to name the subject of a record.
-    subject_name: Literal["topic", "record", "topic_record"] = "topic"
-    # The full name of the values' record. Of Protobuf: the message, if not the first of its file.
-    record: Line | None = None
-    key_record: Line | None = None
-    window: Literal["hour", "day"] = "day"
-    formats: Annotated[tuple[Format, ...], Field(strict=False), NOT_EMPTY] = ("iceberg",)
-    bad_records: Literal["dead_letter", "skip", "suspend"] = "dead_letter"
-    # The share of a run's records above which their being dead letters is an error, not a warning.
-    dead_letter_threshold: Annotated[float, Field(ge=0, le=1)] = 0.01
-    # None: the day of the topic's first record. Kafka's timestamps count from 1970.
-    first_window: Annotated[date, Field(ge=date(1970, 1, 1))] | None = None
-    owners: Annotated[tuple[Owner, ...], Field(strict=False)] = ()
-    group: Word = "topics"
-    description: str | None = None
-    # The upper limit refuses a slip of the keyboard.
-    max_records: Annotated[int, Field(gt=0, le=1_000_000_000)] = 1_000_000
-    max_bytes: Annotated[int, Field(gt=0, le=2**40)] = 2**30
-    # Of a table with keys: into how many parts its rows are laid out, so that a batch of few keys
-    # looks through few of them.
-    key_buckets: Annotated[int, Field(gt=0, le=4096)] = 8
-
-    def over(self, defaults: TopicOptions) -> TopicOptions:
-        """These options, and those of the defaults where nothing is set here."""
-        chosen = {name: getattr(defaults, name) for name in defaults.model_fields_set}
-        chosen |= {name: getattr(self, name) for name in self.model_fields_set}
-        return TopicOptions.model_validate(chosen)
+__all__ = ["Settings", "SettingsShape", "Topic", "TopicOptions", "load_settings"]
 
 
 class Topic(TopicOptions):
@@ -92,11 +51,6 @@ class Topic(TopicOptions):
     @property
     def dead_letter_table(self) -> str:
         return self.table + DEAD_LETTER_SUFFIX
-
-    @property
-    def is_keyed(self) -> bool:
-        """Whether the table holds one row a key, and not one a record."""
-        return self.mode in ("upsert", "cdc")
 
     @property
     def value_subject(self) -> str | None:
@@ -232,6 +186,8 @@ def load_settings(path: Path | None = None) -> Settings:
     document = read_document(file)
     shape, problems = validated(SettingsShape, document.data)
     problems += [*document.problems, *_name_problems(document.data.get("topics"))]
+    if shape is not None:
+        problems += _misfits(shape)
     if shape is None or problems:
         raise document.error(problems)
     file = file.absolute()
@@ -269,3 +225,16 @@ def _name_problems(topics: object) -> Iterator[Problem]:
     for first, second in collisions(usable):
         text = f"would share the table {table_name(first)} with topic {first!r}; keep one of them"
         yield Problem(("topics", second), text)
+
+
+def _misfits(shape: SettingsShape) -> Iterator[Problem]:
+    """Options that each are right and contradict each other, for a topic or by the defaults."""
+    of_defaults = list(shape.defaults.contradictions())
+    yield from (Problem(("defaults", option), why) for option, why, _ in of_defaults)
+    for name, entry in shape.topics.items():
+        for option, why, instead in entry.over(shape.defaults).contradictions():
+            if option in entry.model_fields_set:
+                yield Problem(("topics", name, option), why)
+            elif (option, why, instead) not in of_defaults:
+                text = f"the defaults set `{option}`: {why}; set `{instead}` here"
+                yield Problem(("topics", name), text)

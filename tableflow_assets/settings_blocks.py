@@ -4,13 +4,30 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
 from typing import Annotated, Literal, Self
 
 import pydantic
-from pydantic import AfterValidator, BeforeValidator, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    PlainSerializer,
+    field_validator,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
 from tableflow_assets.errors import SettingsError
+from tableflow_assets.settings_file import shown
+from tableflow_assets.settings_terms import (
+    compaction,
+    partition_term,
+    sort_term,
+    written_terms,
+)
+from tableflow_assets.settings_values import age, age_text, cron, file_bytes, usable_age
 
 
 def _refused(why: str) -> PydanticCustomError:
@@ -30,15 +47,33 @@ def _shaped(pattern: str, expected: str, *, quiet: bool = False) -> AfterValidat
     return AfterValidator(check)
 
 
-def _planned(*values: str, allowed: str) -> BeforeValidator:
-    """Values that the design foresees and this version does not have."""
+def _meaning(parse: Callable[[str], object]) -> AfterValidator:
+    """Text that stays text, and that somebody else will take apart."""
 
-    def check(value: object) -> object:
-        if value in values:
-            raise _refused(f"{value!r} is not available in this version; allowed: {allowed}")
+    def check(value: str) -> str:
+        with _refusing():
+            parse(value)
         return value
 
-    return BeforeValidator(check)
+    return AfterValidator(check)
+
+
+@contextmanager
+def _refusing() -> Iterator[None]:
+    try:
+        yield
+    except ValueError as error:
+        raise _refused(str(error)) from None
+
+
+def _age_of(value: object) -> object:
+    """Text becomes an age; an age that was inherited stays one."""
+    with _refusing():
+        if isinstance(value, timedelta):
+            return usable_age(value)
+        if isinstance(value, str):
+            return usable_age(age(value))
+    raise _refused(f"must be text such as 90 days; got {shown(value)}")
 
 
 def _not_empty(values: tuple[str, ...]) -> tuple[str, ...]:
@@ -48,7 +83,14 @@ def _not_empty(values: tuple[str, ...]) -> tuple[str, ...]:
     return values
 
 
+def _not_twice(values: tuple[str, ...]) -> tuple[str, ...]:
+    if twice := sorted({value for value in values if values.count(value) > 1}):
+        raise _refused(f"names {twice[0]!r} twice")
+    return values
+
+
 NOT_EMPTY = AfterValidator(_not_empty)
+NOT_TWICE = AfterValidator(_not_twice)
 _SERVER = r"(\[[0-9a-fA-F:]+\]|[A-Za-z0-9._-]+):\d{1,5}"
 _HTTP = r"https?://[^\s/@?#]+(/[^\s@?#]*)?"
 _SPARK = r"sc://[^\s/;@]+(/(;(use_ssl|user_id|user_agent)=[^\s;]*)*)?"
@@ -65,7 +107,16 @@ Servers = Annotated[str, _shaped(rf"{_SERVER}(,{_SERVER})*", "host:port,host:por
 S3Url = Annotated[str, _shaped(r"s3://[a-z0-9.-]+(/[^\s@?#]*)?", "s3://bucket/path", quiet=True)]
 SparkUrl = Annotated[str, _shaped(_SPARK, _SPARK_HELP, quiet=True)]
 Mode = Literal["append", "upsert", "cdc", "cdc_history"]
-Format = Annotated[Literal["iceberg"], _planned("delta", allowed="iceberg")]
+Format = Literal["iceberg", "delta"]
+TERMS = BeforeValidator(written_terms)
+PartitionTerm = Annotated[str, _meaning(partition_term)]
+SortTerm = Annotated[str, _meaning(sort_term)]
+Compaction = Annotated[str, _meaning(compaction)]
+FileSize = Annotated[str, _meaning(file_bytes)]
+Cron = Annotated[str, _meaning(cron)]
+Age = Annotated[
+    timedelta, BeforeValidator(_age_of), PlainSerializer(age_text, str, when_used="json")
+]
 
 
 class Block(pydantic.BaseModel):

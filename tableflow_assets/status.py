@@ -10,9 +10,12 @@ from pyiceberg.table import Table
 
 from tableflow_assets.catalog.rest import RestCatalog
 from tableflow_assets.errors import LedgerError, ServerUnreachable, TableflowError, TopicNotFound
+from tableflow_assets.maintenance.health import health
 from tableflow_assets.settings import Topic
 from tableflow_assets.source.log import Log
 from tableflow_assets.source.plan import plan
+from tableflow_assets.table.delta.upkeep import Standing, standing
+from tableflow_assets.table.formats import is_delta
 from tableflow_assets.table.known_tables import refuse_a_vanished_table
 from tableflow_assets.table.ledger import Ledger, read_ledger
 from tableflow_assets.table.suspension import Suspension, suspension_of
@@ -34,7 +37,8 @@ class PartitionStatus:
 class TopicStatus:
     """``state``: current, behind, no_table, suspended, or error; of the last two, ``reason`` says why.
 
-    ``since`` (ISO, UTC) and ``resolve``, a command, are those of a suspension.
+    ``since`` (ISO, UTC) and ``resolve``, a command, are those of a suspension. ``delta``: None where
+    there is no Delta log to be kept. ``maintenance``: the kinds of it that the table needs.
     """
 
     topic: str
@@ -47,6 +51,9 @@ class TopicStatus:
     files: int = 0
     last_commit: datetime | None = None
     freshness_seconds: float | None = None
+    formats: tuple[str, ...] = ()
+    delta: Standing | None = None
+    maintenance: tuple[str, ...] = ()
 
     @property
     def lag(self) -> int:
@@ -55,7 +62,17 @@ class TopicStatus:
     def to_json(self) -> dict[str, object]:
         partitions = [asdict(partition) | {"lag": partition.lag} for partition in self.partitions]
         last = self.last_commit.isoformat() if self.last_commit else None
-        return asdict(self) | {"lag": self.lag, "partitions": partitions, "last_commit": last}
+        delta = self.delta and {
+            "version": self.delta.version,
+            "behind": self.delta.behind,
+            "problem": self.delta.problem,
+        }
+        return asdict(self) | {
+            "lag": self.lag,
+            "partitions": partitions,
+            "last_commit": last,
+            "delta": delta,
+        }
 
 
 def status(
@@ -66,11 +83,12 @@ def status(
     With the state folder, a table that was there once and is gone is told from one never made.
     """
     try:
-        return _status(log, catalog, topic, state_dir)
+        found = _status(log, catalog, topic, state_dir)
     except ServerUnreachable:
         raise  # nothing can be said of any topic
     except TableflowError as error:
-        return TopicStatus(topic.name, "error", str(error))
+        found = TopicStatus(topic.name, "error", str(error))
+    return _with_upkeep(replace(found, formats=topic.formats), catalog, topic)
 
 
 def _status(log: Log, catalog: RestCatalog, topic: Topic, state_dir: Path | None) -> TopicStatus:
@@ -129,6 +147,18 @@ def _with_contents(status: TopicStatus, table: Table, ledger: Ledger) -> TopicSt
         last_commit=last_commit,
         freshness_seconds=(datetime.now(UTC) - last_commit).total_seconds(),
     )
+
+
+def _with_upkeep(status: TopicStatus, catalog: RestCatalog, topic: Topic) -> TopicStatus:
+    """What lies in the object store. Where that is away, all the rest can be told without it."""
+    if status.state == "no_table" or (table := catalog.find(topic.table)) is None:
+        return status
+    try:
+        if is_delta(table):
+            status = replace(status, delta=standing(catalog, table))
+        return replace(status, maintenance=health(catalog, topic).kinds)
+    except (TableflowError, OSError) as error:
+        return replace(status, delta=status.delta or Standing(-1, 0, str(error)))
 
 
 def _total(table: Table, name: str) -> int:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from datetime import timedelta
 from pathlib import Path
 from textwrap import dedent
 
@@ -182,8 +183,8 @@ LINES = [
 OPTIONS = [
     # option, value, where below the option, what the message must contain
     ("mode", "appendd", "", ["'appendd' (text)", "allowed: append", "Did you mean 'append'?"]),
-    ("formats", "[delta]", "[0]", ["'delta' is not available in this version", "allowed: iceberg"]),
-    ("formats", "[iceberg, csv]", "[1]", ["'csv' (text)", "allowed: iceberg"]),
+    ("formats", "[iceberg, csv]", "[1]", ["'csv' (text)", "allowed: iceberg, delta"]),
+    ("formats", "[delta, delta]", "", ["'delta' twice"]),
     ("formats", "iceberg", "", ["must be a list", "'iceberg' (text)"]),
     ("formats", "[]", "", ["at least one"]),
     ("window", "Day", "", ["'Day' (text)", "allowed: hour, day", "Did you mean 'day'?"]),
@@ -205,8 +206,37 @@ OPTIONS = [
     ("max_records", "9" * 4000, "", ["more than 64 bits"]),
     ("max_records", "9" * 5000, "", ["must be an integer", "..."]),
     ("max_records", "0x" + "f" * 9000, "", ["more than 64 bits"]),
-    ("partition_by", "x", "", ["unknown key", "allowed keys: mode, value"]),
-    ("retention", "3d", "", ["unknown key"]),
+    ("partition_by", "'day(ts)'", "[0]", ["'day(ts)' is none of window, x, days(x)"]),
+    ("partition_by", "a b", "[0]", ["'a b' is none of", "bucket(N, x)"]),
+    ("partition_by", "[window, 3]", "[1]", ["must be text", "3 (integer)"]),
+    ("partition_by", "bucket(0, x)", "[0]", ["1 to 4096"]),
+    ("partition_by", f"bucket({'9' * 5000}, x)", "[0]", ["'bucket(999"]),
+    ("partition_by", "truncate(1000001, x)", "[0]", ["1 to 1000000"]),
+    ("partition_by", "[]", "", ["at least one"]),
+    ("partition_by", "[window, window]", "", ["'window' twice"]),
+    ("partition_by", "days(`a.b)", "[0]", ["none of"]),
+    ("partition_by", "3", "", ["must be a list", "3 (integer)"]),
+    ("sort_by", "a down", "[0]", ["'a down' is neither `column` nor `column desc`"]),
+    ("sort_by", "[bucket(2, x)]", "[0]", ["'bucket(2, x)' is neither"]),
+    ("target_file_size", "128", "", ["must be text"]),
+    ("target_file_size", "128 tons", "", ["such as 128MB"]),
+    ("target_file_size", "1KB", "", ["between 1MB and 2GB"]),
+    ("target_file_size", "3GB", "", ["between 1MB and 2GB"]),
+    ("retention", "3d", "", ["such as 90 days"]),
+    ("retention", "90", "", ["text such as 90 days", "90 (integer)"]),
+    ("retention", "59 minutes", "", ["between 1 hour and"]),
+    ("retention", "9999999 weeks", "", ["between 1 hour and"]),
+    ("keep_snapshots", "0 days", "", ["between 1 hour and"]),
+    ("keep_snapshots", "", "", ["such as 90 days", "null"]),
+    ("compaction", "vacuum", "", ["'vacuum' is none of binpack, sort, zorder(a, b)"]),
+    ("compaction", "zorder(a)", "", ["two different columns"]),
+    ("compaction", "zorder(a, a)", "", ["two different columns"]),
+    ("compaction", "sort", "", ["`sort` needs `sort_by`"]),
+    ("maintenance", "hourly", "", ["cron", "'0 * * * *'"]),
+    ("maintenance", "'61 * * * *'", "", ["cron"]),
+    ("maintenance", "'* * * *'", "", ["cron"]),
+    ("maintenance", "'0 5-3 * * *'", "", ["cron"]),
+    ("maintenance", "'0 * * * */0'", "", ["cron"]),
 ]
 
 
@@ -352,10 +382,19 @@ def test_built_in_options() -> None:
     topic = load_settings().topic_named("Any.topic")
     assert topic is not None
     assert (topic.name, topic.table) == ("Any.topic", "any_topic")
-    assert (topic.mode, topic.window, topic.formats) == ("append", "day", ("iceberg",))
+    assert (topic.mode, topic.window, topic.formats) == ("append", "day", ("iceberg", "delta"))
     assert (topic.bad_records, topic.first_window) == ("dead_letter", None)
     assert (topic.owners, topic.group, topic.description) == ((), "topics", None)
     assert (topic.max_records, topic.max_bytes, topic.key_buckets) == (1_000_000, 2**30, 8)
+
+
+def test_built_in_layout_and_maintenance() -> None:
+    topic = load_settings().topic_named("t")
+    assert topic is not None
+    assert (topic.partition_by, topic.sort_by, topic.compaction) == (("window",), (), "binpack")
+    assert topic.target_file_bytes == 128 * 2**20
+    assert (topic.retention, topic.keep_snapshots) == (None, timedelta(days=5))
+    assert topic.maintenance == "0 * * * *"
 
 
 INHERITANCE = """
@@ -457,6 +496,64 @@ def test_show_is_json_with_inheritance_resolved() -> None:
     assert list(shown["topics"]) == ["a.*", "a.b*", "a.bc", "plain", "Case?"]
     assert shown["topics"]["plain"]["window"] == "hour"
     assert shown["topics"]["a.bc"]["first_window"] is None
+
+
+LAYOUT = """
+defaults: {retention: 12 hours, keep_snapshots: 2 weeks, target_file_size: 64 mb}
+topics:
+  one:
+    partition_by: bucket(16, `a.b, c`), days(address.since), window
+    sort_by: [city, total DESC]
+    maintenance: "*/15 0-6,22 * jan-mar mon"
+    compaction: zorder(a, b.c)
+  keyed: {mode: upsert, retention: null, maintenance: null, formats: [delta]}
+  cut_by_yaml: {partition_by: [window, bucket(4, x), "truncate(2, `(`)"]}
+"""
+
+
+def test_layout_and_ages_are_inherited_and_shown_as_they_are_written() -> None:
+    settings = load(LAYOUT)
+    one, keyed = settings.topic_named("one"), settings.topic_named("keyed")
+    assert one and keyed
+    assert one.partition_by == ("bucket(16, `a.b, c`)", "days(address.since)", "window")
+    assert one.sort_by == ("city", "total DESC")
+    cut = settings.topic_named("cut_by_yaml")
+    assert cut and cut.partition_by == ("window", "bucket(4, x)", "truncate(2, `(`)")
+    assert (one.retention, one.keep_snapshots) == (timedelta(hours=12), timedelta(days=14))
+    assert one.target_file_bytes == 64 * 2**20
+    assert (keyed.retention, keyed.maintenance, keyed.formats) == (None, None, ("delta",))
+    shown = json.loads(json.dumps(settings.show()))["topics"]
+    assert shown["one"]["retention"] == "12 hours"
+    assert shown["one"]["keep_snapshots"] == "14 days"
+    assert shown["one"]["partition_by"] == list(one.partition_by)
+    assert shown["keyed"]["retention"] is None
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "key", "parts"),
+    [
+        ("topics:\n  x: {mode: cdc, retention: 2 days}", 2, "topics.x.retention", ["do not age"]),
+        (
+            "topics:\n  x: {mode: upsert, partition_by: days(t)}",
+            *(2, "topics.x.partition_by", ["laid out by key", "key_buckets"]),
+        ),
+        (
+            "defaults: {partition_by: days(t)}\ntopics:\n  x: {mode: cdc}",
+            *(3, "topics.x", ["defaults", "laid out by key", "`partition_by: window` here"]),
+        ),
+        (
+            "defaults: {retention: 2 days}\ntopics:\n  y: {}\n  x: {mode: upsert}",
+            *(4, "topics.x", ["the defaults set `retention`", "`retention: null` here"]),
+        ),
+        ("\ndefaults: {mode: cdc, retention: 2 days}", 2, "defaults.retention", ["do not age"]),
+    ],
+)
+def test_options_that_contradict_each_other(
+    text: str, line: int, key: str, parts: list[str]
+) -> None:
+    (problem,) = refusal(text).problem.splitlines()
+    assert problem.startswith(f"tableflow.yaml:{line}: {key}: ")
+    assert [part for part in parts if part not in problem] == []
 
 
 def test_the_demo_file() -> None:

@@ -11,6 +11,7 @@ from tableflow_assets.errors import ServerUnreachable
 from tableflow_assets.settings import Settings, Topic, TopicOptions
 from tableflow_assets.source.log import Log
 from tableflow_assets.status import TopicStatus, status
+from tableflow_assets.table.ledger import PROPERTY, read_ledger
 from tableflow_assets.tableflow import Tableflow
 from tableflow_assets_tests.kafka_topics import PAYMENT, KafkaTopic, payments
 from tableflow_assets_tests.ports import closed_port
@@ -51,6 +52,33 @@ def test_a_table_is_current_and_then_behind_by_the_new_records(
     assert (shown["state"], shown["lag"]) == ("behind", 3)
     assert [partition["lag"] for partition in shown["partitions"]] == [2, 1]
     assert datetime.fromisoformat(shown["last_commit"]) == behind.last_commit
+
+
+def test_a_status_tells_the_delta_version_and_how_far_it_is_behind(
+    tableflow: Tableflow, kafka_topic: KafkaTopic
+) -> None:
+    kafka_topic.send(PAYMENT, payments(5))
+    pipeline = pipeline_of(tableflow, kafka_topic)
+    pipeline.catch_up()
+    found = status_of(tableflow, kafka_topic)
+    assert found.formats == ("iceberg", "delta")
+    assert found.delta is not None
+    assert (found.delta.version, found.delta.behind) == (1, 0)
+    assert found.maintenance == ()
+
+    table = table_of(pipeline)  # and a writer that dies before it mirrors its commit
+    ledger = {PROPERTY: read_ledger(table).entry.to_property()}
+    table.append(table.scan().to_arrow(), snapshot_properties=ledger)
+    shown = json.loads(json.dumps(status_of(tableflow, kafka_topic).to_json()))
+    assert shown["delta"] == {"version": 1, "behind": 1, "problem": ""}
+    assert shown["maintenance"] == ["mirror"]
+
+
+def test_a_topic_without_a_table_has_no_delta_version(
+    tableflow: Tableflow, kafka_topic: KafkaTopic
+) -> None:
+    found = status_of(tableflow, kafka_topic)
+    assert (found.delta, found.maintenance) == (None, ())
 
 
 def test_a_topic_named_in_the_settings_that_does_not_exist_is_shown_as_an_error(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,24 +12,52 @@ from tableflow_assets.connections import CatalogConnection, S3Connection
 if TYPE_CHECKING:
     import duckdb
 
-EXTENSIONS = ("avro", "httpfs", "iceberg")  # iceberg loads only after avro
+EXTENSIONS = ("avro", "httpfs", "iceberg", "delta")  # iceberg loads only after avro
 CATALOG_ALIAS = "lake"
+NOW_ALIAS = "lake_now"  # the catalog itself, where views have taken its name
 
 
-def connect_duckdb(catalog: CatalogConnection, storage: S3Connection) -> duckdb.DuckDBPyConnection:
-    """A connection that sees the catalog's tables as ``lake.<namespace>.<table>``."""
+def connect_duckdb(
+    catalog: CatalogConnection, storage: S3Connection, views: Mapping[str, str] | None = None
+) -> duckdb.DuckDBPyConnection:
+    """A connection that sees the catalog's tables as ``lake.<namespace>.<table>``.
+
+    ``views``: by table, what is seen in its place, however the query spells its name; see
+    `iceberg_source` and `delta_source`. Other tables are then not seen at all.
+    """
     import duckdb
 
     connection = duckdb.connect(config={"autoinstall_known_extensions": "false"})
     for extension in EXTENSIONS:
         connection.execute(f"LOAD {_quoted(str(_extension_file(extension, duckdb.__version__)))}")
-    for statement in attach_statements(catalog, storage):
+    alias = CATALOG_ALIAS if views is None else NOW_ALIAS
+    for statement in attach_statements(catalog, storage, alias):
         connection.execute(statement)
-    connection.execute(f'USE {CATALOG_ALIAS}."{catalog.namespace}"')
+    schema = f"{CATALOG_ALIAS}.{_name(catalog.namespace)}"
+    if views is not None:
+        connection.execute(f"ATTACH ':memory:' AS {CATALOG_ALIAS}")
+        connection.execute(f"CREATE SCHEMA {schema}")
+        for table, source in views.items():
+            connection.execute(f"CREATE VIEW {schema}.{_name(table)} AS SELECT * FROM {source}")  # noqa: S608  (quoted)
+    connection.execute(f"USE {schema}")
     return connection
 
 
-def attach_statements(catalog: CatalogConnection, storage: S3Connection) -> list[str]:
+def iceberg_source(namespace: str, table: str, snapshot: int | None = None) -> str:
+    """For ``views``: a table of the catalog, as of a snapshot."""
+    at = "" if snapshot is None else f" AT (VERSION => {snapshot:d})"
+    return f"{NOW_ALIAS}.{_name(namespace)}.{_name(table)}{at}"
+
+
+def delta_source(location: str, version: int | None = None) -> str:
+    """For ``views``: the Delta table in this folder, as of a version of its log."""
+    at = "" if version is None else f", version => {version:d}"
+    return f"delta_scan({_quoted(location)}{at})"
+
+
+def attach_statements(
+    catalog: CatalogConnection, storage: S3Connection, alias: str = CATALOG_ALIAS
+) -> list[str]:
     """What a user types into any DuckDB to see the tables. Contains the credentials."""
     endpoint = (storage.endpoint or "s3.amazonaws.com").split("://")[-1]
     tls = "false" if (storage.endpoint or "").startswith("http://") else "true"
@@ -50,13 +79,17 @@ def attach_statements(catalog: CatalogConnection, storage: S3Connection) -> list
     return [
         f"CREATE SECRET s3_secret (TYPE s3, {_options(s3_secret)}, USE_SSL {tls})",
         *([f"CREATE SECRET iceberg_secret (TYPE iceberg, {_options(iceberg_secret)})"] * is_closed),
-        f"ATTACH {_quoted(storage.warehouse)} AS {CATALOG_ALIAS}"
+        f"ATTACH {_quoted(storage.warehouse)} AS {alias}"
         f" (TYPE iceberg, {access}, ENDPOINT {_quoted(catalog.uri)})",
     ]
 
 
 def _options(values: dict[str, str | None]) -> str:
     return ", ".join(f"{key} {_quoted(value)}" for key, value in values.items() if value)
+
+
+def _name(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"'
 
 
 def _quoted(text: str) -> str:

@@ -32,7 +32,7 @@ def main(arguments: Sequence[str]) -> int:
     tell("working")
     try:
         run = _run_dagster if chosen.dagster else _run
-        failures = run(chosen.topics, chosen.run_id)
+        failures = run(chosen.topics, chosen.run_id, chosen.maintain)
     except TableflowError as error:
         failures = {"settings": _named(error)}
     tell("done", failures=failures)
@@ -49,6 +49,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("topics", nargs="*", help="in the order in which they are brought up")
     parser.add_argument("--run-id", default="chaos")
     parser.add_argument("--dagster", action="store_true", help="by Dagster's asset job")
+    parser.add_argument("--maintain", action="store_true", help="and look after each table then")
     parser.add_argument("--at", choices=boundary.BOUNDARIES, help="where this process ends itself")
     parser.add_argument("--do", choices=list(ENDINGS), default="kill", help="and how")
     parser.add_argument("--nth", type=int, default=1, help="at which reach of it")
@@ -64,6 +65,7 @@ def _await_order() -> str:
     """One line with the arguments; empty when the harness has gone."""
     import pyspark.sql.connect.session  # noqa: F401
 
+    import tableflow_assets.chaos.maintain
     import tableflow_assets.tableflow  # noqa: F401
 
     tell("ready")
@@ -88,8 +90,9 @@ def _named(error: TableflowError) -> str:
     return f"{type(error).__name__}: {error.problem.splitlines()[0]}"
 
 
-def _run(topics: Sequence[str], run_id: str) -> dict[str, str]:
+def _run(topics: Sequence[str], run_id: str, maintains: bool) -> dict[str, str]:
     """As `tableflow materialize` does it; what went wrong, by topic."""
+    from tableflow_assets.chaos.maintain import maintain_roughly
     from tableflow_assets.settings import load_settings
     from tableflow_assets.tableflow import Tableflow
 
@@ -98,7 +101,11 @@ def _run(topics: Sequence[str], run_id: str) -> dict[str, str]:
     for name in topics:
         tell("topic", topic=name)
         try:
-            done = tableflow.pipeline(tableflow.topic(name)).catch_up(run_id)
+            pipeline = tableflow.pipeline(tableflow.topic(name))
+            done = pipeline.catch_up(run_id)
+            if maintains:
+                tell("maintaining", topic=name)
+                maintain_roughly(pipeline)
         except TableflowError as error:
             failures[name] = _named(error)
             if isinstance(error, ServerUnreachable | StackError):
@@ -109,7 +116,7 @@ def _run(topics: Sequence[str], run_id: str) -> dict[str, str]:
     return failures
 
 
-def _run_dagster(topics: Sequence[str], _: str) -> dict[str, str]:
+def _run_dagster(topics: Sequence[str], *_: object) -> dict[str, str]:
     """Dagster's own command, in this process, so that the boundaries are heard."""
     from tableflow_assets.defs.names import table_key
     from tableflow_assets.defs.partitions import current_window

@@ -9,11 +9,17 @@ from dataclasses import dataclass
 
 from tableflow_assets.boundary import Boundary
 from tableflow_assets.chaos.driver_process import Driver, Drivers
-from tableflow_assets.chaos.kinds import AT_BOUNDARY, SERVERS
+from tableflow_assets.chaos.kinds import (
+    AT_BOUNDARY,
+    MAINTAINING_SERVERS,
+    OF_MAINTENANCE,
+    SERVERS,
+)
 from tableflow_assets.chaos.servers import kill_server
 from tableflow_assets.stack.supervisor import Supervisor
 
 LONGEST_TYPICAL_SECONDS = 8.0
+LONGEST_TYPICAL_MAINTENANCE_SECONDS = 20.0
 
 
 @dataclass
@@ -25,6 +31,7 @@ class Arena:
     stack: Supervisor | None  # None: its servers are not ours to kill
     chance: random.Random
     typical_seconds: float = 3.0  # of a run that nothing happens to
+    typical_maintenance_seconds: float = 8.0  # the same, with maintenance behind it
 
     def start(self, *arguments: str) -> Driver:
         return self.drivers.start(*arguments, *self.in_any_order())
@@ -36,10 +43,23 @@ class Arena:
         """How long a run took. One that was slow once must not make the next faults come late."""
         self.typical_seconds = min(LONGEST_TYPICAL_SECONDS, (self.typical_seconds + seconds) / 2)
 
+    def learn_maintenance(self, driver: Driver) -> None:
+        """The same of one with maintenance; of one that was killed there is nothing to learn."""
+        begin, end = driver.event("working"), driver.event("done")
+        if begin and end:
+            seconds = (self.typical_maintenance_seconds + end["at"] - begin["at"]) / 2
+            self.typical_maintenance_seconds = min(LONGEST_TYPICAL_MAINTENANCE_SECONDS, seconds)
+
     def random_moment_of(self, driver: Driver) -> bool:
         """Wait for it; False if the run ended before."""
-        driver.until(lambda: driver.event("working"))
-        moment = time.monotonic() + self.chance.uniform(0, self.typical_seconds)
+        return self._random_moment(driver, "working", self.typical_seconds)
+
+    def random_moment_of_maintenance(self, driver: Driver) -> bool:
+        return self._random_moment(driver, "maintaining", self.typical_maintenance_seconds)
+
+    def _random_moment(self, driver: Driver, begin: str, longest: float) -> bool:
+        driver.until(lambda: driver.event(begin))
+        moment = time.monotonic() + self.chance.uniform(0, longest)
         driver.until(lambda: time.monotonic() > moment)
         return driver.is_alive
 
@@ -59,7 +79,16 @@ def strike(kind: str, arena: Arena) -> Struck:
         return _server(kind, arena)
     if kind in AT_BOUNDARY:
         return _at_boundary(AT_BOUNDARY[kind], arena)
-    return {"driver": _driver, "two_runs": _two_runs, "zombie": _zombie}[kind](arena)
+    if kind in MAINTAINING_SERVERS:
+        return _maintaining_server(MAINTAINING_SERVERS[kind], arena)
+    others = {
+        "driver": _driver,
+        "two_runs": _two_runs,
+        "zombie": _zombie,
+        "maintainer": _maintainer,
+        "maintained": _maintained,
+    }
+    return others[kind](arena)
 
 
 def _driver(arena: Arena) -> Struck:
@@ -79,10 +108,50 @@ def _server(name: str, arena: Arena) -> Struck:
     return Struck(hit, (driver,), hung=_hung(driver))
 
 
+def _maintaining_server(name: str, arena: Arena) -> Struck:
+    """A server is killed at a random moment of maintenance."""
+    if arena.stack is None:
+        raise AssertionError(f"{name} cannot be killed without a stack of our own")
+    driver = arena.start("--run-id", name, "--maintain")
+    hit = arena.random_moment_of_maintenance(driver) and kill_server(arena.stack, name)
+    hung = _hung(driver)
+    if not hit:
+        arena.learn_maintenance(driver)
+    return Struck(hit, (driver,), hung)
+
+
+def _maintainer(arena: Arena) -> Struck:
+    """Maintenance beside a run of the same topics; the maintenance is killed at a random moment."""
+    run, maintainer = _side_by_side(arena)
+    arena.random_moment_of_maintenance(maintainer)
+    maintainer.kill()
+    arena.learn_maintenance(maintainer)
+    return Struck(maintainer.exit_code == -signal.SIGKILL, (run, maintainer), _hung(run))
+
+
+def _maintained(arena: Arena) -> Struck:
+    """The same, and the run is killed."""
+    run, maintainer = _side_by_side(arena)
+    arena.random_moment_of(run)
+    run.kill()
+    hung = _hung(maintainer)
+    arena.learn_maintenance(maintainer)
+    return Struck(run.exit_code == -signal.SIGKILL, (run, maintainer), hung)
+
+
+def _side_by_side(arena: Arena) -> tuple[Driver, Driver]:
+    arena.drivers.warm_up(2)
+    maintainer = arena.start("--run-id", "maintainer", "--maintain")
+    return arena.start("--run-id", "beside"), maintainer
+
+
 def _at_boundary(boundary: Boundary, arena: Arena) -> Struck:
-    """The run kills itself between two steps of its commit, of any of the topics."""
-    nth = arena.chance.randint(1, len(arena.topics))
-    arguments = ("--run-id", boundary, "--at", boundary, "--do", "kill", "--nth", str(nth))
+    """The run, or maintenance, kills itself between two steps, with any of the topics."""
+    # Only the table with keys has deletion vectors.
+    nth = 1 if boundary == "vectors_written" else arena.chance.randint(1, len(arena.topics))
+    maintains = ("--maintain",) if boundary in OF_MAINTENANCE else ()
+    fate = ("--at", boundary, "--do", "kill", "--nth", str(nth))
+    arguments = ("--run-id", boundary, *maintains, *fate)
     if boundary == "before_event":  # that is between the table and Dagster
         driver = arena.drivers.start_cold("--dagster", *arguments, *arena.in_any_order())
     else:

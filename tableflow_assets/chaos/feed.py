@@ -120,7 +120,13 @@ class Feed(ABC, threading.Thread):
             is_bad = self._bad_wanted.is_set()
             message = self._messages.bad() if is_bad else self._messages.good()
             note = self._note_bad if is_bad else None
-            producer.produce(self.topic.name, message.value, message.key, on_delivery=note)
+            producer.produce(
+                self.topic.name,
+                message.value,
+                message.key,
+                on_delivery=note,
+                timestamp=message.timestamp_ms,
+            )
             if is_bad:
                 self._bad_wanted.clear()
                 self.bad_sent += 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from datetime import timedelta
 from pathlib import Path
 
 import yaml
@@ -14,6 +15,7 @@ from tableflow_assets.chaos.records import Messages, create_topics
 from tableflow_assets.chaos.topics import settings_for, topics_of_a_run
 from tableflow_assets.errors import TableflowError
 from tableflow_assets.settings import Settings
+from tableflow_assets.settings_values import age_text
 
 RECORDS_WITHIN_SECONDS = 120.0
 POLL_SECONDS = 0.1
@@ -33,7 +35,10 @@ class Generation:
     def write_settings(self, file: Path) -> None:
         """For the drivers, which know no other topics then."""
         topics = {
-            name: options.model_dump(exclude_unset=True)
+            name: {
+                option: age_text(value) if isinstance(value, timedelta) else value
+                for option, value in options.model_dump(exclude_unset=True).items()
+            }
             for name, options in self._settings.topics.items()
         }
         file.write_text(yaml.safe_dump({"topics": topics}))

@@ -10,7 +10,8 @@ from pathlib import Path
 from tableflow_assets.chaos.driver_process import Driver, Drivers
 from tableflow_assets.chaos.faults import Arena, strike
 from tableflow_assets.chaos.generation import Generation
-from tableflow_assets.chaos.judge import Findings, Verify, verify_topic
+from tableflow_assets.chaos.judge import NOTHING_WRONG, Findings, Verify, verify_topic
+from tableflow_assets.chaos.kinds import MAINTENANCE
 from tableflow_assets.chaos.report import Fault, Report
 from tableflow_assets.chaos.servers import await_servers
 from tableflow_assets.errors import TableflowError
@@ -32,7 +33,11 @@ concurrency: {pools: {default_limit: 1, granularity: op}}
 
 
 class Harness:
-    """On running servers; faults of servers need the stack that watches them."""
+    """On running servers; faults of servers need the stack that watches them.
+
+    ``recover_every``: after so many faults the tables are brought up to date and compared; what is
+    found then is charged to the last of them.
+    """
 
     def __init__(
         self,
@@ -42,6 +47,7 @@ class Harness:
         seed: int,
         *,
         stack: Supervisor | None = None,
+        recover_every: int = 1,
         verify: Verify = verify_topic,
         on_fault: Callable[[Fault], None] = lambda _: None,
     ) -> None:
@@ -49,6 +55,7 @@ class Harness:
         self._settings_file = folder / "tableflow.yaml"
         self._folder = folder
         self._stack = stack
+        self._recover_every = recover_every
         self._verify = verify
         self._on_fault = on_fault
         self._chance = random.Random(seed)  # noqa: S311  (to be repeated, not to be secret)
@@ -74,9 +81,12 @@ class Harness:
         arena = Arena(generation.names, drivers, self._stack, self._chance)
         try:
             generation.start()
-            for kind in kinds:
-                self._one_fault(kind, arena, generation)
+            for number, kind in enumerate(kinds, start=1):
+                recovers = number % self._recover_every == 0
+                self._one_fault(kind, arena, generation, recovers)
             generation.finish()
+            if any(kind in MAINTENANCE for kind in kinds):
+                self._catch_up(arena, "--maintain")
             self._report.at_the_end += self._recover(arena, generation, SAMPLED_AT_THE_END)
             self._report.problems += generation.wrong_dead_letters()
         finally:
@@ -84,7 +94,7 @@ class Harness:
             self._report.records += generation.judge.records
             self._report.dead_letters += sum(generation.judge.dead_letters.values())
 
-    def _one_fault(self, kind: str, arena: Arena, generation: Generation) -> None:
+    def _one_fault(self, kind: str, arena: Arena, generation: Generation, recovers: bool) -> None:
         hung = 0
         for _ in range(ATTEMPTS_TO_HIT):
             generation.await_records()
@@ -96,7 +106,7 @@ class Harness:
                 await_servers(self._stack)
             if struck.hit or hung:
                 break
-        findings = self._recover(arena, generation)
+        findings = self._recover(arena, generation) if recovers else NOTHING_WRONG
         fault = Fault(kind, struck.hit, findings, hung, struck.boundary)
         self._report.faults.append(fault)
         self._on_fault(fault)
@@ -107,16 +117,17 @@ class Harness:
         self._catch_up(arena)
         return generation.judge.compare(ends, sample)
 
-    def _catch_up(self, arena: Arena) -> None:
+    def _catch_up(self, arena: Arena, *arguments: str) -> None:
         complaint: str | None = None
         for _ in range(ATTEMPTS_TO_CATCH_UP):
-            driver = arena.start("--run-id", "clean")
+            driver = arena.start("--run-id", "clean", *arguments)
             arena.drivers.warm_up(STANDBYS)
             if not driver.has_ended():
                 self._report.hung_outside_faults += 1
             begin, end = driver.event("working"), driver.event("done")
             if driver.exit_code == 0 and begin and end:
-                arena.learn(end["at"] - begin["at"])
+                if not arguments:
+                    arena.learn(end["at"] - begin["at"])
                 return
             self._note_errors(driver)
             complaint = driver.complaint()

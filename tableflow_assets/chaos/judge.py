@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 
 from tableflow_assets.chaos.topics import ChaosTopic
+from tableflow_assets.chaos.two_formats import differences
 from tableflow_assets.settings import Settings
 from tableflow_assets.source.log import Offsets
 from tableflow_assets.table.ledger import read_ledger
@@ -13,6 +14,7 @@ from tableflow_assets.table.verify import PartitionResult, verify
 from tableflow_assets.tableflow import Tableflow
 
 Verify = Callable[[Tableflow, str, int], Sequence[PartitionResult]]
+CompareFormats = Callable[[Tableflow, str], int]
 
 
 @dataclass(frozen=True)
@@ -20,6 +22,7 @@ class Findings:
     missing: int = 0
     duplicated: int = 0
     unexpected: int = 0
+    mirror: int = 0  # differences between the two formats
 
     @property
     def ok(self) -> bool:
@@ -45,15 +48,26 @@ def verify_topic(tableflow: Tableflow, topic: str, sample: int) -> Sequence[Part
     return verify(tableflow.log, tableflow.catalog, known, registry=registry, sample=sample)
 
 
+def compare_formats(tableflow: Tableflow, topic: str) -> int:
+    return len(differences(tableflow, tableflow.topic(topic)))
+
+
 class Judge:
-    """Compares whole tables with whole logs; every difference is charged to the fault it came with."""
+    """Compares whole tables with whole logs, and both formats of each with one another.
+
+    Every difference is charged to the fault it came with.
+    """
 
     def __init__(
-        self, settings: Settings, topics: Sequence[ChaosTopic], verify: Verify = verify_topic
+        self,
+        settings: Settings,
+        topics: Sequence[ChaosTopic],
+        verify: Verify = verify_topic,
+        compare_formats: CompareFormats = compare_formats,
     ) -> None:
         self._settings = settings
         self._names = [topic.name for topic in topics]
-        self._verify = verify
+        self._verify, self._compare_formats = verify, compare_formats
         self._known = dict.fromkeys(self._names, NOTHING_WRONG)
         self.records = 0
         self.dead_letters = dict.fromkeys(self._names, 0)
@@ -80,7 +94,7 @@ class Judge:
         found, records = NOTHING_WRONG, 0
         for name in self._names:
             results = self._verify(tableflow, name, sample)
-            now = _total(results)
+            now = _total(results) + Findings(mirror=self._compare_formats(tableflow, name))
             found += now.beyond(self._known[name])
             found += Findings(missing=_not_reached(results, ends.get(name, {})))
             self._known[name] = now

@@ -8,6 +8,10 @@ from collections.abc import Sequence
 from tableflow_assets.boundary import BOUNDARIES, Boundary
 
 SERVERS = ("spark", "kafka", "registry", "seaweed")
+# The servers that maintenance needs, killed while it works: by kind.
+MAINTAINING_SERVERS = {"spark_maintaining": "spark", "seaweed_maintaining": "seaweed"}
+# Reached by maintenance alone, and not by a run.
+OF_MAINTENANCE: tuple[Boundary, ...] = ("compacting", "compacted", "expiring", "expired")
 
 
 def kind_at(boundary: Boundary) -> str:
@@ -15,8 +19,34 @@ def kind_at(boundary: Boundary) -> str:
 
 
 AT_BOUNDARY: dict[str, Boundary] = {kind_at(boundary): boundary for boundary in BOUNDARIES}
-WITHOUT_SERVERS = ("driver", *AT_BOUNDARY, "two_runs", "zombie")
-KINDS = (*SERVERS, *WITHOUT_SERVERS)
+_OF_MIRROR = ("at_vectors_written", "at_mirrored")
+
+PATH = (
+    *SERVERS,
+    "driver",
+    *(
+        kind
+        for kind, boundary in AT_BOUNDARY.items()
+        if boundary not in OF_MAINTENANCE and kind not in _OF_MIRROR
+    ),
+    "two_runs",
+    "zombie",
+)
+MAINTENANCE = (
+    "at_committed",  # the Iceberg table has moved, its Delta log has not
+    *_OF_MIRROR,
+    *map(kind_at, OF_MAINTENANCE),
+    "maintainer",
+    "maintained",
+    *MAINTAINING_SERVERS,
+)
+KINDS = tuple(dict.fromkeys((*PATH, *MAINTENANCE)))
+GROUPS: dict[str, tuple[str, ...]] = {"all": KINDS, "path": PATH, "maintenance": MAINTENANCE}
+
+
+def without_servers(kinds: Sequence[str]) -> tuple[str, ...]:
+    """Those that can be done on servers which are not ours to kill."""
+    return tuple(kind for kind in kinds if kind not in (*SERVERS, *MAINTAINING_SERVERS))
 
 
 def schedule(seed: int, kills: int, kinds: Sequence[str] = KINDS) -> list[str]:

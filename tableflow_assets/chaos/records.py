@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import random
+import time
 from dataclasses import dataclass
 
 import fastavro
@@ -13,7 +14,7 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 
 from tableflow_assets import connections
-from tableflow_assets.chaos.topics import ChaosTopic
+from tableflow_assets.chaos.topics import OLD, ChaosTopic
 from tableflow_assets.errors import ServerUnreachable
 from tableflow_assets.settings import Settings
 
@@ -30,6 +31,7 @@ _PARSED = fastavro.parse_schema(SCHEMA)
 class Message:
     key: bytes | None
     value: bytes | None
+    timestamp_ms: int = 0  # 0: when it is sent
 
 
 class Messages:
@@ -44,7 +46,7 @@ class Messages:
     def good(self) -> Message:
         self._number += 1
         if not self._topic.keys:
-            return Message(None, self._encoded())
+            return Message(None, self._encoded(), self._timestamp())
         key = f"key-{self._chance.randrange(self._topic.keys)}".encode()
         is_tombstone = self._chance.random() < self._topic.tombstone_share
         return Message(key, None if is_tombstone else self._encoded())
@@ -53,6 +55,10 @@ class Messages:
         """No Avro at all, an unknown schema, or data that ends too early."""
         broken = (b"not framed", b"\x00\x7f\xff\xff\xff data", self._header + b"\x02")
         return Message(None, self._chance.choice(broken))
+
+    def _timestamp(self) -> int:
+        is_old = self._topic.old_share and self._chance.random() < self._topic.old_share
+        return int((time.time() - OLD.total_seconds()) * 1000) if is_old else 0
 
     def _encoded(self) -> bytes:
         data = io.BytesIO(self._header)

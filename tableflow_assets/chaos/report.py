@@ -77,6 +77,7 @@ class Report:
             "missing": found.missing,
             "duplicated": found.duplicated,
             "unexpected": found.unexpected,
+            "mirror": found.mirror,
             "hung": sum(fault.hung for fault in faults),
         }
 
@@ -86,6 +87,7 @@ class Report:
             "missing": self.findings.missing,
             "duplicated": self.findings.duplicated,
             "unexpected": self.findings.unexpected,
+            "mirror": self.findings.mirror,
             "hung": self.hung,
             "records": self.records,
             "dead_letters": self.dead_letters,

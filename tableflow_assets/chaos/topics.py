@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Literal
 
 from tableflow_assets.settings import Settings, TopicOptions
@@ -22,13 +22,18 @@ class ChaosTopic:
     keys: int = 0  # distinct ones; 0: no key at all
     tombstone_share: float = 0.0  # of the records
     key_buckets: int = 1  # few files: after every fault the whole table is read
+    old_share: float = 0.0  # of the records: older than `retention`, so that maintenance drops them
 
 
 TOPICS: tuple[ChaosTopic, ...] = (
-    ChaosTopic("clicks", partitions=4, bad_records=True),
+    ChaosTopic("clicks", partitions=4, bad_records=True, old_share=0.1),
     ChaosTopic("transfers", partitions=3, producer="transactional", abort_share=0.3),
     ChaosTopic("accounts", partitions=3, mode="upsert", keys=150, tombstone_share=0.1),
 )
+
+
+RETENTION = timedelta(days=2)
+OLD = timedelta(days=4)
 
 
 def topics_of_a_run() -> tuple[ChaosTopic, ...]:
@@ -39,7 +44,8 @@ def topics_of_a_run() -> tuple[ChaosTopic, ...]:
 
 def options_of(topic: ChaosTopic) -> TopicOptions:
     today = datetime.now(UTC).date()
-    return TopicOptions(mode=topic.mode, first_window=today, key_buckets=topic.key_buckets)
+    options = TopicOptions(mode=topic.mode, first_window=today, key_buckets=topic.key_buckets)
+    return options.model_copy(update={"retention": RETENTION}) if topic.old_share else options
 
 
 def settings_for(topics: tuple[ChaosTopic, ...], settings: Settings) -> Settings:

@@ -114,3 +114,30 @@ def decode(records: int, rounds: int, as_json: bool) -> None:
             list(results[0]),
             [list(result.values()) for result in results],
         )
+
+
+@bench.command()
+@click.option("--files", default=10_000, show_default=True, help="Files in the larger table.")
+@click.option("--per-commit", default=10, show_default=True, help="Files of a commit.")
+@click.option("--commits", default=100, show_default=True, help="Into the larger table.")
+@json_option
+def mirror(files: int, per_commit: int, commits: int, as_json: bool) -> None:
+    """The Delta mirror's share of a commit, with few files in the table and with many.
+
+    A hundred commits have their checkpoint of the Delta log (every 20 versions, in a table of 10,000 files
+    every 100) and their merge of Iceberg's manifests (every 100) as often as they come.
+    """
+    from tableflow_assets.commands.bench_mirror import measure_mirror
+
+    with progress_bar() as progress:
+        result = measure_mirror(load_settings(), files, per_commit, commits, progress)
+    if as_json:
+        print_json(result)
+        return
+    few, many = result["few"], result["many"]
+    print_table(
+        f"{per_commit} files a commit; of the larger table's the mirror is"
+        f" {many['share_percent']} %, wanted at most {result['target_percent']} %",
+        ["", "few files", f"{result['files_in_the_table']} files"],
+        [[name.replace("_", " "), few[name], many[name]] for name in few],
+    )

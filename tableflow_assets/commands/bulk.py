@@ -74,18 +74,22 @@ class BulkTopic:
             }
         )
 
-    def send(self, numbers: Iterable[int], note: str = "") -> None:
-        self.send_records(
+    def send(self, numbers: Iterable[int], note: str = "", timestamp_ms: int = 0) -> None:
+        """``timestamp_ms``: of all of them; 0 is now."""
+        numbered = (
             (number, {"id": number, "amount": number / 100, "note": f"{note}{number * 7919}"})
             for number in numbers
         )
+        self.send_records(numbered, timestamp_ms)
 
-    def send_records(self, numbered: Iterable[tuple[int, Any]]) -> None:
+    def send_records(self, numbered: Iterable[tuple[int, Any]], timestamp_ms: int = 0) -> None:
         for number, record in numbered:
             value = self._header + self._write(record)
             while True:
                 try:
-                    self._producer.produce(self.name, key=f"{number:012d}", value=value)
+                    self._producer.produce(
+                        self.name, key=f"{number:012d}", value=value, timestamp=timestamp_ms
+                    )
                     break
                 except BufferError:
                     self._producer.poll(0.1)

@@ -28,6 +28,13 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.option("--kills", type=click.IntRange(min=1), default=24, show_default=True)
+@click.option(
+    "--faults",
+    type=click.Choice(["all", "path", "maintenance"]),
+    default="all",
+    show_default=True,
+    help="Of a record's way into its table; or of compaction, expiry and the Delta mirror.",
+)
 @click.option("--seed", type=int, default=1, show_default=True, help="Same seed, same faults.")
 @click.option(
     "--state",
@@ -36,7 +43,9 @@ if TYPE_CHECKING:
 )
 @click.option("--keep", is_flag=True, help="Keep the temporary folder; a failure keeps it anyway.")
 @json_option
-def chaos(kills: int, seed: int, state: Path | None, keep: bool, as_json: bool) -> None:
+def chaos(
+    kills: int, faults: str, seed: int, state: Path | None, keep: bool, as_json: bool
+) -> None:
     """Break runs and servers of a stack of its own; exit 1 if a record got lost or came twice."""
     folder = state.absolute() if state else Path(tempfile.mkdtemp(prefix="tableflow-chaos-"))
     is_done_with = False
@@ -44,7 +53,11 @@ def chaos(kills: int, seed: int, state: Path | None, keep: bool, as_json: bool) 
         with interrupted_once(), progress_bar() as progress:
             task = progress.add_task("starting the servers", total=kills)
             report = run_chaos(
-                folder, kills, seed, lambda f: progress.update(task, description=f.kind, advance=1)
+                folder,
+                kills,
+                seed,
+                faults,
+                lambda f: progress.update(task, description=f.kind, advance=1),
             )
         is_done_with = report.ok
     except KeyboardInterrupt:
@@ -63,24 +76,28 @@ def chaos(kills: int, seed: int, state: Path | None, keep: bool, as_json: bool) 
 
 
 def run_chaos(
-    folder: Path, kills: int, seed: int, on_fault: Callable[[Fault], None] = lambda _: None
+    folder: Path,
+    kills: int,
+    seed: int,
+    faults: str,
+    on_fault: Callable[[Fault], None] = lambda _: None,
 ) -> Report:
     """On servers of its own, which are gone afterwards, whatever happens."""
     from tableflow_assets.chaos.harness import Harness
-    from tableflow_assets.chaos.kinds import schedule
+    from tableflow_assets.chaos.kinds import GROUPS, schedule
     from tableflow_assets.stack.stack import Stack
 
     with Stack(folder) as stack:
         settings = Settings(state_dir=folder)
-        kinds = schedule(seed, kills)
+        kinds = schedule(seed, kills, GROUPS[faults])
         return Harness(settings, folder, kinds, seed, stack=stack, on_fault=on_fault).run()
 
 
 def _print(report: Report) -> None:
-    columns = ["kind", "kills", "missing", "duplicated", "unexpected", "hung"]
+    columns = ["kind", "kills", "missing", "duplicated", "unexpected", "mirror", "hung"]
     rows = [[kind, *of.values()] for kind, of in report.by_kind().items()]
     found = report.findings
-    total = [found.missing, found.duplicated, found.unexpected, report.hung]
+    total = [found.missing, found.duplicated, found.unexpected, found.mirror, report.hung]
     print_table(f"Faults of seed {report.seed}", columns, [*rows, ["all", report.kills, *total]])
     for problem in report.problems:
         console.print(f"[red]{escape(problem)}[/]", highlight=False)

@@ -9,7 +9,7 @@ import click
 
 from tableflow_assets.commands.show import json_option, print_json, print_table, progress_bar
 from tableflow_assets.errors import TableflowError
-from tableflow_assets.settings import load_settings
+from tableflow_assets.settings import Topic, load_settings
 
 if TYPE_CHECKING:
     from tableflow_assets.pipeline import Committed, Pipeline
@@ -69,9 +69,14 @@ def _whole_table(pipeline: Pipeline) -> Committed:
 def _windows(pipeline: Pipeline, first: str, last: str | None) -> Committed:
     from tableflow_assets.rebuild_windows import rebuild_windows
 
-    step = timedelta(days=1) if pipeline.topic.window == "day" else timedelta(hours=1)
-    start, end = _start_of(first), _start_of(last or first) + step
+    start, end = windows_from_to(pipeline.topic, first, last)
     return rebuild_windows(pipeline, start, end, run_id="cli")
+
+
+def windows_from_to(topic: Topic, first: str, last: str | None) -> tuple[datetime, datetime]:
+    """[start, end) of the windows that a user names."""
+    step = timedelta(days=1) if topic.window == "day" else timedelta(hours=1)
+    return _start_of(first), _start_of(last or first) + step
 
 
 def _start_of(window: str) -> datetime:

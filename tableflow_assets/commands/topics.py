@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import click
@@ -21,7 +22,9 @@ from tableflow_assets.settings import load_settings
 
 if TYPE_CHECKING:
     from tableflow_assets.pipeline import Committed, Pipeline
+    from tableflow_assets.status import TopicStatus
 
+AT_ONCE = 8  # topics that are asked about
 topics_argument = click.argument("topics", nargs=-1)
 
 
@@ -29,16 +32,15 @@ topics_argument = click.argument("topics", nargs=-1)
 @topics_argument
 @json_option
 def status(topics: tuple[str, ...], as_json: bool) -> None:
-    """How far each table is behind its topic."""
+    """How far each table is behind its topic, its Delta log behind the table, and what it needs."""
     from tableflow_assets.status import status as status_of
     from tableflow_assets.tableflow import Tableflow
 
     tableflow = Tableflow(load_settings())
-    state_dir = tableflow.settings.state_dir
-    found = [
-        status_of(tableflow.log, tableflow.catalog, topic, state_dir)
-        for topic in tableflow.topics(topics)
-    ]
+    log, catalog, state_dir = tableflow.log, tableflow.catalog, tableflow.settings.state_dir
+    chosen = tableflow.topics(topics)
+    with ThreadPoolExecutor(AT_ONCE) as pool:  # most of it is waiting for answers
+        found = list(pool.map(lambda topic: status_of(log, catalog, topic, state_dir), chosen))
     if as_json:
         print_json([one.to_json() for one in found])
         return
@@ -50,13 +52,15 @@ def status(topics: tuple[str, ...], as_json: bool) -> None:
             " ".join(f"{p.partition}:{p.committed}/{p.end}" for p in one.partitions),
             one.rows,
             one.files,
+            _delta_text(one),
+            ", ".join(one.maintenance),
             one.last_commit.strftime("%Y-%m-%d %H:%M:%S") if one.last_commit else None,
             None if one.freshness_seconds is None else f"{one.freshness_seconds:.0f} s",
         ]
         for one in found
     ]
     columns = ["topic", "state", "lag", "committed/end by partition"]
-    columns += ["rows", "files", "last commit (UTC)", "freshness"]
+    columns += ["rows", "files", "Delta", "needs", "last commit (UTC)", "freshness"]
     print_table("Topics", columns, rows)
     for one in found:
         if one.reason:
@@ -65,6 +69,19 @@ def status(topics: tuple[str, ...], as_json: bool) -> None:
             console.print(problem, highlight=False, soft_wrap=True)
         if one.resolve:
             console.print(f"  Resolve: {escape(one.resolve)}", highlight=False, soft_wrap=True)
+        if one.delta and one.delta.problem:
+            problem = f"[red]{one.topic}[/], Delta: {escape(one.delta.problem)}"
+            console.print(problem, highlight=False, soft_wrap=True)
+
+
+def _delta_text(status: TopicStatus) -> str | None:
+    """Its version, and how far that is behind."""
+    if (delta := status.delta) is None:
+        return None
+    if delta.problem:
+        return "trouble"
+    version = "none yet" if delta.version < 0 else str(delta.version)
+    return f"{version} ({delta.behind} behind)" if delta.behind else version
 
 
 @click.command()
@@ -96,7 +113,7 @@ def verify(topics: tuple[str, ...], sample: int, seed: int, as_json: bool) -> No
         print_json([result.to_json() for result in results])
     else:
         names = ["topic", "partition", "start", "committed", "expected", "rows", "dead_letters"]
-        names += ["skipped", "missing", "duplicated", "unexpected"]
+        names += ["skipped", "dropped", "missing", "duplicated", "unexpected"]
         names += [*(["sampled", "differing"] if sample else []), "ok"]
         shown = [result.to_json() for result in results]
         print_table("Table against log", names, [[row[name] for name in names] for row in shown])
@@ -146,28 +163,3 @@ def _materialize(pipeline: Pipeline, progress: Progress) -> Committed:
     return pipeline.materialize(
         planned, run_id="cli", on_commit=lambda step, _: progress.advance(task, step.size)
     )
-
-
-@click.command()
-@click.argument("sql")
-@json_option
-def query(sql: str, as_json: bool) -> None:
-    """Run SQL over the tables with DuckDB, e.g. "SELECT count(*) FROM payments"."""
-    import duckdb
-
-    from tableflow_assets.catalog.duckdb import connect_duckdb
-    from tableflow_assets.tableflow import Tableflow
-
-    catalog = Tableflow(load_settings()).catalog
-    try:
-        answer = connect_duckdb(catalog.connection, catalog.storage).execute(sql)
-        columns = [column[0] for column in answer.description or ()]
-        rows = answer.fetchall()
-    except duckdb.Error as error:
-        raise TableflowError(
-            f"DuckDB: {error}", 'List the tables with: tableflow query "SHOW TABLES"'
-        ) from error
-    if as_json:
-        print_json([dict(zip(columns, row, strict=True)) for row in rows])
-    else:
-        print_table(f"{len(rows)} rows", columns, rows)

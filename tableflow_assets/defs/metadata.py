@@ -2,33 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 import dagster as dg
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 
+from tableflow_assets.maintenance.health import Health
 from tableflow_assets.pipeline import Committed
 from tableflow_assets.schema_plan import SchemaPlan
 from tableflow_assets.settings import Topic
+from tableflow_assets.settings_values import age_text
+from tableflow_assets.table.formats import delta_root
 from tableflow_assets.table.ledger import read_ledger
 from tableflow_assets.table.schema_diff import SchemaDiff, type_text
 from tableflow_assets.table.windows import rows_in
 
 Metadata = dict[str, dg.MetadataValue | str | int]
+# Of a list that could be as long as the table has files, so many are shown.
+LONGEST_LIST = 100
 
 
 def table_definition_metadata(topic: Topic, namespace: str) -> Metadata:
     """Known without any server."""
     return {
         "dagster/table_name": f"{namespace}.{topic.table}",
-        "dagster/storage_kind": "iceberg",
+        "dagster/storage_kind": topic.formats[0],
         "topic": topic.name,
         "window": topic.window,
         "mode": topic.mode,
         "bad_records": topic.bad_records,
+        "formats": ", ".join(topic.formats),
+        "partition_by": _partition_text(topic),
+        "sort_by": ", ".join(topic.sort_by) or "not sorted",
+        "retention": age_text(topic.retention) if topic.retention else "for ever",
+        "maintenance": topic.maintenance or "never",
     }
+
+
+def _partition_text(topic: Topic) -> str:
+    if topic.is_keyed:
+        return f"bucket({topic.key_buckets}, key)"
+    return ", ".join(topic.partition_by)
 
 
 def commit_metadata(table: Table, committed: Committed) -> Metadata:
@@ -55,8 +72,14 @@ def commit_metadata(table: Table, committed: Committed) -> Metadata:
     }
 
 
-def window_metadata(rows: int, added: int) -> Metadata:
-    return {"dagster/partition_row_count": rows, "rows_added": added}
+def delta_metadata(table: Table, version: int) -> Metadata:
+    return {"delta_version": version, "delta_path": dg.MetadataValue.path(delta_root(table))}
+
+
+def window_metadata(rows: int | None, added: int) -> Metadata:
+    """``rows``: None where counting them would take too long."""
+    in_all: Metadata = {} if rows is None else {"dagster/partition_row_count": rows}
+    return {**in_all, "rows_added": added}
 
 
 def keyed_window_metadata(keys_changed: int) -> Metadata:
@@ -75,6 +98,67 @@ def column_schema(schema: Schema) -> dg.TableSchemaMetadataValue:
         for field in schema.fields
     ]
     return dg.MetadataValue.table_schema(dg.TableSchema(columns=columns))
+
+
+def health_metadata(found: Health) -> Metadata:
+    """What a table is made of, and what that makes necessary."""
+    needs = [{"needed": need.kind, "why": need.why} for need in found.needs]
+    unwell = [
+        {
+            "window": window.name,
+            "files": window.files,
+            "small_files": window.small_files,
+            "bytes": window.bytes,
+            "rows": window.rows,
+            "dead_rows": window.dead_rows,
+            "why": window.why,
+        }
+        for window in found.windows
+        if window.remedy
+    ]
+    return {
+        "files": sum(window.files for window in found.windows),
+        "small_files": sum(window.small_files for window in found.windows),
+        "bytes": sum(window.bytes for window in found.windows),
+        "dead_rows": sum(window.dead_rows for window in found.windows),
+        "snapshots": found.snapshots,
+        "manifests": found.manifests,
+        **({"needs": records_table(needs)} if needs else {}),
+        **({"windows": records_table(unwell)} if unwell else {}),
+    }
+
+
+def maintenance_metadata(result: Mapping[str, Any]) -> Metadata:
+    """What a step of maintenance says of itself (``to_json``): its numbers, and tables of its lists."""
+    shown: Metadata = {}
+    for name, value in result.items():
+        if isinstance(value, datetime):
+            shown[name] = dg.MetadataValue.timestamp(value)
+        elif isinstance(value, bool | int | float | str):
+            shown[name] = value  # type: ignore[assignment]
+        elif isinstance(value, Sequence) and value:
+            rows = [one if isinstance(one, Mapping) else {name: one} for one in value]
+            shown[name] = records_table(rows)
+            if len(rows) > LONGEST_LIST:
+                shown[f"{name}_in_all"] = len(rows)
+    return shown
+
+
+def records_table(rows: Iterable[Mapping[str, Any]]) -> dg.TableMetadataValue:
+    """Dagster's tables know text and numbers only, and every row has the same fields."""
+    records = [
+        dg.TableRecord({name: _plain(value) for name, value in row.items()})
+        for row in list(rows)[:LONGEST_LIST]
+    ]
+    return dg.MetadataValue.table(records)
+
+
+def _plain(value: Any) -> str | int | float | bool:
+    if isinstance(value, str | int | float | bool):
+        return value
+    if isinstance(value, Sequence):
+        return ", ".join(str(one) for one in value)
+    return "" if value is None else str(value)
 
 
 def schema_diff_metadata(planned: SchemaPlan) -> Metadata:

@@ -8,6 +8,8 @@ from tableflow_assets.settings import Topic
 
 CHECK_NAME = "exactly_once"
 SUSPENSION_CHECK_NAME = "not_suspended"
+MAINTENANCE_CHECK_NAME = "maintenance"
+MIRROR_CHECK_NAME = "delta_mirror"
 
 
 def topic_key(topic: Topic) -> dg.AssetKey:
@@ -16,3 +18,8 @@ def topic_key(topic: Topic) -> dg.AssetKey:
 
 def table_key(topic: Topic, namespace: str) -> dg.AssetKey:
     return dg.AssetKey([namespace, topic.table])
+
+
+def table_pool(topic: Topic) -> str:
+    """What writes to one table waits for each other. The commits are fenced in any case."""
+    return f"tableflow_{topic.table}"

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Self
 
 import dagster as dg
 from dagster_aws.s3 import S3Resource
@@ -93,15 +94,22 @@ def resources_from(settings: Settings) -> dict[str, object]:
     }
 
 
+class S3Address(S3Resource):
+    """Without the client that it would make at every tick of every sensor, and nobody here uses."""
+
+    def get_object_to_set_on_execution_context(self) -> Self:
+        return self
+
+
 def _s3(settings: Settings) -> S3Resource:
     if (given := settings.warehouse) is not None:
-        return S3Resource(
+        return S3Address(
             region_name=given.region,
             endpoint_url=given.endpoint,
             aws_access_key_id=_variable(given.access_key),
             aws_secret_access_key=_variable(given.secret_key),
         )
-    return S3Resource(
+    return S3Address(
         region_name=REGION,
         endpoint_url=_address(lambda known: connections.s3_connection(known).endpoint, settings),
         aws_access_key_id=dg.EnvVar(EMBEDDED_ACCESS_KEY),

@@ -1,30 +1,33 @@
-"""A topic's settings → the topic as an external asset, and its table as an asset made of three ops."""
+"""A topic's settings → the topic as an external asset, and its table as an asset made of ops."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 import dagster as dg
 from dagster_pyspark import LazyPySparkResource
 from pydantic import Field
 from pyiceberg.table import Table
-from pyspark.sql import SparkSession
 
 from tableflow_assets.boundary import reached
 from tableflow_assets.defs import metadata
+from tableflow_assets.defs.connected import connected_pipeline
 from tableflow_assets.defs.dead_letters import report_dead_letters
-from tableflow_assets.defs.names import table_key, topic_key
+from tableflow_assets.defs.delta_mirror import mirror_evaluation
+from tableflow_assets.defs.names import table_key, table_pool, topic_key
 from tableflow_assets.defs.partitions import window_key, windows_of
 from tableflow_assets.defs.resources import (
     IcebergCatalogResource,
     KafkaResource,
     RegistryResource,
 )
-from tableflow_assets.pipeline import Committed, Pipeline
+from tableflow_assets.pipeline import Committed
 from tableflow_assets.rebuild_windows import rebuild_windows
 from tableflow_assets.settings import Settings, Topic
 from tableflow_assets.source.plan import Plan
-from tableflow_assets.spark_session import ensure_spark_answers, give_up_soon
 from tableflow_assets.table.windows import rows_added, rows_in_all
+
+NO_DELTA_VERSION = -1  # there is no Delta log, or what its version is could not be told
 
 
 def topic_asset(topic: Topic, settings: Settings) -> dg.AssetSpec:
@@ -40,8 +43,9 @@ def topic_asset(topic: Topic, settings: Settings) -> dg.AssetSpec:
 
 
 def table_asset(topic: Topic, settings: Settings) -> dg.AssetsDefinition:
-    """The topic's table: plan → materialize → sync_catalog."""
-    plan, materialize, sync_catalog = _ops(topic, settings)
+    """The topic's table: plan → materialize → mirror → sync_catalog."""
+    plan, materialize, mirror, sync_catalog = _ops(topic, settings)
+    is_delta = "delta" in topic.formats
 
     @dg.graph_asset(
         key=table_key(topic, settings.namespace),
@@ -50,7 +54,7 @@ def table_asset(topic: Topic, settings: Settings) -> dg.AssetsDefinition:
         description=_description(topic),
         group_name=topic.group,
         owners=list(topic.owners),
-        kinds={"iceberg", "spark"},
+        kinds={*topic.formats, "spark"},
         metadata=metadata.table_definition_metadata(topic, settings.namespace),
         partitions_def=windows_of(topic),
         backfill_policy=dg.BackfillPolicy.single_run(),
@@ -58,14 +62,16 @@ def table_asset(topic: Topic, settings: Settings) -> dg.AssetsDefinition:
     def table(topic):  # type: ignore[no-untyped-def]
         planned = plan.alias("plan")(topic)
         committed = materialize.alias("materialize")(planned)
-        return sync_catalog.alias("sync_catalog")(committed)
+        mirrored = [mirror.alias("mirror")(committed)] if is_delta else []
+        return sync_catalog.alias("sync_catalog")(committed, *mirrored)
 
     return table
 
 
 def _description(topic: Topic) -> str:
     about = topic.description or f"The records of the Kafka topic `{topic.name}`."
-    return f"{about}\n\nEvery record of `{topic.name}` exactly once, as an Iceberg table."
+    formats = " and ".join(name.capitalize() for name in topic.formats)
+    return f"{about}\n\nEvery record of `{topic.name}` exactly once, as {formats}."
 
 
 class MaterializeConfig(dg.Config):
@@ -77,40 +83,7 @@ class MaterializeConfig(dg.Config):
     )
 
 
-@dataclass(frozen=True)
-class _Connected:
-    """The library's pipeline over Dagster's resources."""
-
-    topic: Topic
-    settings: Settings
-
-    def pipeline(
-        self,
-        kafka: KafkaResource,
-        registry: RegistryResource,
-        catalog: IcebergCatalogResource,
-        pyspark: LazyPySparkResource | None = None,
-    ) -> Pipeline:
-        def session() -> SparkSession:
-            if pyspark is None:
-                raise AssertionError("this op does not use Spark")
-            ensure_spark_answers(pyspark.spark_config["spark.remote"])
-            return give_up_soon(pyspark.spark_session)
-
-        return Pipeline(
-            topic=self.topic,
-            log=kafka.log(),
-            registry=registry.client(),
-            catalog=catalog.client(),
-            spark_catalog=self.settings.spark_catalog,
-            state_dir=self.settings.state_dir,
-            connect_spark=session,
-        )
-
-
 def _ops(topic: Topic, settings: Settings) -> tuple[dg.OpDefinition, ...]:
-    connected = _Connected(topic, settings)
-
     @dg.op(name=f"plan_{topic.table}", ins={"topic": dg.In(dg.Nothing)})
     def plan(
         context: dg.OpExecutionContext,
@@ -119,13 +92,14 @@ def _ops(topic: Topic, settings: Settings) -> tuple[dg.OpDefinition, ...]:
         catalog: IcebergCatalogResource,
     ) -> Plan:
         """Which offsets are in the log and not yet in the table."""
-        planned = connected.pipeline(kafka, registry, catalog).plan(_until(context))
+        planned = connected_pipeline(topic, settings, kafka, registry, catalog).plan(
+            _until(context)
+        )
         for offsets in planned.ranges:
             context.log.info(f"partition {offsets.partition}: [{offsets.start}, {offsets.end})")
         return planned
 
-    # One pool a table: its runs wait for each other. The commit itself is fenced in any case.
-    @dg.op(name=f"materialize_{topic.table}", pool=f"tableflow_{topic.table}")
+    @dg.op(name=f"materialize_{topic.table}", pool=table_pool(topic))
     def materialize(
         context: dg.OpExecutionContext,
         config: MaterializeConfig,
@@ -146,7 +120,7 @@ def _ops(topic: Topic, settings: Settings) -> tuple[dg.OpDefinition, ...]:
                 f" ({done} of {planned.size} offsets)"
             )
 
-        pipeline = connected.pipeline(kafka, registry, catalog, pyspark)
+        pipeline = connected_pipeline(topic, settings, kafka, registry, catalog, pyspark)
         committed = pipeline.materialize(planned, context.run_id, on_commit)
         if config.rebuild:
             start, end = _launched_windows(context, topic)
@@ -155,16 +129,34 @@ def _ops(topic: Topic, settings: Settings) -> tuple[dg.OpDefinition, ...]:
             committed = committed.and_then(rebuilt)
         return committed
 
+    @dg.op(name=f"mirror_{topic.table}", ins={"committed": dg.In(dg.Nothing)})
+    def mirror(context: dg.OpExecutionContext, catalog: IcebergCatalogResource) -> int:
+        """See that the Delta log has all that was committed, and say what its check would say."""
+        try:
+            key = table_key(topic, settings.namespace)
+            evaluation: Any = mirror_evaluation(key, topic, catalog.client())
+        except Exception as error:  # the rows are committed, whatever happens here
+            context.log.warning(f"The Delta log could not be looked at: {error}")
+            return NO_DELTA_VERSION
+        context.log_event(evaluation)
+        if not evaluation.passed:
+            context.log.warning(evaluation.description)
+        found = evaluation.metadata.get("delta_version")
+        return found.value if found else NO_DELTA_VERSION
+
     @dg.op(name=f"sync_catalog_{topic.table}", out=dg.Out(dg.Nothing))
     def sync_catalog(
-        context: dg.AssetExecutionContext, committed: Committed, catalog: IcebergCatalogResource
+        context: dg.AssetExecutionContext,
+        committed: Committed,
+        catalog: IcebergCatalogResource,
+        delta_version: int = NO_DELTA_VERSION,
     ) -> None:
         """See that the catalog serves the commit, and report every window it touched."""
         reached("before_event")
-        _report(context, topic, catalog, committed)
+        _report(context, topic, catalog, committed, delta_version)
         report_dead_letters(context, topic, catalog, committed)
 
-    return plan, materialize, sync_catalog
+    return plan, materialize, mirror, sync_catalog
 
 
 def _until(context: dg.OpExecutionContext) -> datetime | None:
@@ -190,12 +182,15 @@ def _report(
     topic: Topic,
     catalog: IcebergCatalogResource,
     committed: Committed,
+    delta_version: int,
 ) -> None:
     table = catalog.client().find(topic.table)
     if table is None:
         raise AssertionError(f"{topic.table} was committed to and is not in the catalog")
     windows = _windows(topic, table, committed)
     about_table = metadata.commit_metadata(table, committed)
+    if delta_version != NO_DELTA_VERSION:
+        about_table |= metadata.delta_metadata(table, delta_version)
 
     launched = set(context.partition_keys)
     for key in launched:
@@ -222,11 +217,14 @@ class _Windows:
 
     changed: dict[str, int]
     rows: dict[str, int] | None
+    is_keyed: bool
 
     def about(self, key: str) -> metadata.Metadata:
-        if self.rows is None:
-            return metadata.keyed_window_metadata(self.changed.get(key, 0))
-        return metadata.window_metadata(self.rows.get(key, 0), self.changed.get(key, 0))
+        changed = self.changed.get(key, 0)
+        if self.is_keyed:
+            return metadata.keyed_window_metadata(changed)
+        rows = None if self.rows is None else self.rows.get(key, 0)
+        return metadata.window_metadata(rows, changed)
 
 
 def _windows(topic: Topic, table: Table, committed: Committed) -> _Windows:
@@ -234,10 +232,11 @@ def _windows(topic: Topic, table: Table, committed: Committed) -> _Windows:
         changed: dict[datetime, int] = {}
         for start, keys in committed.keys_changed:
             changed[start] = changed.get(start, 0) + keys
-        return _Windows(_by_key(topic, changed), None)
+        return _Windows(_by_key(topic, changed), None, is_keyed=True)
     added = rows_added(table, topic.window, committed.snapshots)
     in_all = rows_in_all(table, topic.window)
-    return _Windows(_by_key(topic, added), _by_key(topic, in_all))
+    rows = None if in_all is None else _by_key(topic, in_all)
+    return _Windows(_by_key(topic, added), rows, is_keyed=False)
 
 
 def _by_key(topic: Topic, rows: dict[datetime, int]) -> dict[str, int]:

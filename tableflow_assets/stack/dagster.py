@@ -34,7 +34,12 @@ run_coordinator:
   class: QueuedRunCoordinator
   config: {dequeue_interval_seconds: 1}
 run_monitoring: {enabled: true, start_timeout_seconds: 180, free_slots_after_run_end_seconds: 30}
-concurrency: {runs: {max_concurrent_runs: 2}, pools: {default_limit: 1, granularity: op}}
+# Maintenance has one place of its own: at the full hour it must not take those of the sensors' runs.
+concurrency:
+  runs:
+    max_concurrent_runs: 3
+    tag_concurrency_limits: [{key: tableflow/maintenance, limit: 1}]
+  pools: {default_limit: 1, granularity: op}
 freshness: {enabled: true}
 retention:
   sensor: {purge_after_days: {skipped: 1, success: 7}}

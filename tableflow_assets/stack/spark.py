@@ -98,6 +98,15 @@ class SparkServer(Server):
             "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
             "io.delta.sql.DeltaSparkSessionExtension",
         )
+        # For Delta, which reads through Hadoop's file systems.
+        s3a = {
+            "impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
+            "endpoint": store.address,
+            "endpoint.region": REGION,
+            "path.style.access": "true",
+            "access.key": self.state.access_key,
+            "secret.key": self.state.secret_key,
+        }
         return {
             "spark.master": "local[*]",
             "spark.app.name": "tableflow",
@@ -114,6 +123,11 @@ class SparkServer(Server):
             "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
             f"spark.sql.catalog.{CATALOG}": "org.apache.iceberg.spark.SparkCatalog",
             **{f"spark.sql.catalog.{CATALOG}.{key}": value for key, value in catalog.items()},
+            "spark.hadoop.fs.s3.impl": s3a["impl"],  # Iceberg's paths say s3, not s3a
+            **{f"spark.hadoop.fs.s3a.{key}": value for key, value in s3a.items()},
+            # The logs of these tables are small: no need for Delta's usual 50 tasks.
+            "spark.databricks.delta.snapshotPartitions": 1,
+            "spark.sql.sources.parallelPartitionDiscovery.parallelism": 4,
         }
 
 

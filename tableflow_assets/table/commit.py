@@ -12,7 +12,7 @@ import re
 import time
 import uuid
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 import pyarrow as pa
@@ -25,18 +25,21 @@ from pyiceberg.table.update import (
     RemoveSnapshotRefUpdate,
     SetPropertiesUpdate,
     SetSnapshotRefUpdate,
+    TableRequirement,
+    TableUpdate,
 )
 from pyspark.sql import DataFrame, DataFrameWriterV2
 
 from tableflow_assets.boundary import reached
 from tableflow_assets.catalog.rest import RestCatalog
 from tableflow_assets.errors import CommitConflict
+from tableflow_assets.table.delta.mirror import follow
+from tableflow_assets.table.insist import PAUSES, insist
 from tableflow_assets.table.ledger import PROPERTY, TAG, Entry
 
 WRITER, REBUILD = "tableflow_writer", "tableflow_rebuild"
 # Longer than any run: a branch this old has lost its writer.
 ABANDONED_AFTER_SECONDS = {WRITER: 6 * 3600, REBUILD: 7 * 24 * 3600}
-PAUSES = (0.02, 0.05, 0.1, 0.2, 0.4, 0.8)  # seconds before a refused commit is tried again
 logger = logging.getLogger(__name__)
 
 
@@ -75,11 +78,20 @@ def append_nothing(catalog: RestCatalog, table: Table, branch: str, entry: Entry
 
 
 def append_to_branch(
-    rows: DataFrame, spark_table: str, branch: str, entry: Entry, *, gather: bool
+    rows: DataFrame,
+    spark_table: str,
+    branch: str,
+    entry: Entry,
+    *,
+    gather: bool,
+    fanout: bool = True,
 ) -> None:
-    """``gather``: into one file a partition, at the cost of a shuffle; else every task has its own."""
+    """``gather``: into one file a partition, at the cost of a shuffle; else every task has its own.
+
+    ``fanout``: with a file open for every partition at a time; else the rows are sorted first.
+    """
     distribution = "hash" if gather else "none"
-    writer = branch_writer(rows, spark_table, branch, entry)
+    writer = branch_writer(rows, spark_table, branch, entry, fanout=fanout)
     writer.option("distribution-mode", distribution).append()
 
 
@@ -89,12 +101,12 @@ def branch_in_spark(spark_table: str, branch: str) -> str:
 
 
 def branch_writer(
-    rows: DataFrame, spark_table: str, branch: str, entry: Entry
+    rows: DataFrame, spark_table: str, branch: str, entry: Entry, *, fanout: bool = True
 ) -> DataFrameWriterV2:
     return (
         rows.writeTo(branch_in_spark(spark_table, branch))
         .option(f"snapshot-property.{PROPERTY}", entry.to_property())
-        .option("fanout-enabled", "true")
+        .option("fanout-enabled", str(fanout).lower())
     )
 
 
@@ -120,7 +132,8 @@ def publish(
 ) -> int:
     """Make the branch's head the table's current snapshot, if ``base`` still is; return the head.
 
-    With it, in the same commit: a tag for what was current, and properties of the table.
+    With it, in the same commit: a tag for what was current, and properties of the table. The Delta
+    log follows.
     """
     catalog.ask(table.refresh)
     if branch not in table.metadata.refs:  # whoever erases a key ends the commits under way
@@ -136,16 +149,31 @@ def publish(
         *([_tag(keep_old_as, base)] if keep_old_as else ()),
         *([SetPropertiesUpdate(updates=dict(properties))] if properties else ()),
     )
+    move_main(catalog, table, requirements, updates, base, head)
+    follow(catalog, table, is_fresh=True)
+    return head
+
+
+def move_main(
+    catalog: RestCatalog,
+    table: Table,
+    requirements: tuple[TableRequirement, ...],
+    updates: tuple[TableUpdate, ...],
+    base: int,
+    head: int,
+) -> None:
+    """From ``base``, as the requirements must say, to ``head``, as the updates must say."""
     for pause in PAUSES:
         try:
-            catalog.ask(lambda: catalog.iceberg.commit_table(table, requirements, updates))
+            answer = catalog.ask(lambda: catalog.iceberg.commit_table(table, requirements, updates))
+            table.metadata, table.metadata_location = answer.metadata, answer.metadata_location
             reached("committed")
-            return head
+            return
         except Exception as error:
             # Refused, or succeeded with the answer lost on the way: the table itself knows which.
             current = _current(catalog, table)
             if current == head:
-                return head
+                return
             if not isinstance(error, CommitFailedException):
                 raise
             if current != base:
@@ -169,23 +197,6 @@ def _tag(name: str, snapshot: int) -> SetSnapshotRefUpdate:
 def drop_branch(catalog: RestCatalog, table: Table, branch: str) -> None:
     catalog.ask(table.refresh)  # Spark has moved the branch since we made it
     insist(catalog, table, lambda: table.manage_snapshots().remove_branch(branch).commit())
-
-
-def insist(catalog: RestCatalog, table: Table, commit: Callable[[], object]) -> None:
-    """Change what is ours alone, such as our branch.
-
-    A catalog may refuse one of two commits at once, even if they have nothing to do with another.
-    """
-    for pause in PAUSES:
-        try:
-            catalog.ask(commit)
-            return
-        except CommitFailedException:
-            time.sleep(pause)
-            catalog.ask(table.refresh)
-    raise CommitConflict(
-        f"Other writers kept changing {'.'.join(table.name())} at the same time.", "Run again."
-    )
 
 
 def drop_abandoned_branches(catalog: RestCatalog, table: Table) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -11,10 +11,12 @@ from pyspark.sql import functions as F
 from tableflow_assets.decode.framing import named_id
 from tableflow_assets.decode.problems import EXPLAINED, KEY_PREFIX, explanation
 from tableflow_assets.spark_session import named_view
+from tableflow_assets.table.dropped import dropped_in_all, is_before, is_dropped, without_dropped
 from tableflow_assets.table.ledger import Entry
 
 RECORD = ("partition", "offset", "timestamp", "key", "value", "headers")
 PLACE = ("partition", "offset")
+FORSAKEN_AFTER_DAYS = 7  # longer than any rebuild: it would have seen them again by now
 _COLUMNS = """
     topic_id STRING COMMENT 'Kafka id of the topic, which a recreated topic does not share',
     partition INT, offset BIGINT, timestamp TIMESTAMP,
@@ -99,23 +101,56 @@ def keep_dead_letters(
 def letters_aside(spark: SparkSession, dead_table: str, entry: Entry) -> DataFrame:
     """The letters of this building of the table that have not become rows; skipped ones as well.
 
-    Also those beyond what the table has read: a run has kept them and did not commit, or not yet.
+    Not those that retention dropped. Also those beyond what the table has read: a run has kept them
+    and did not commit, or not yet.
     """
-    return spark.table(dead_table).filter(
+    aside = spark.table(dead_table).filter(
         f"{_of_table(entry)} AND NOT {_is_one_of('replay_id', entry.replays)}"
     )
+    return without_dropped(aside, entry)
 
 
 def letters_to_replay(spark: SparkSession, dead_table: str, entry: Entry) -> DataFrame:
     """As above, but only what the table has passed over for good, and kept whole."""
-    read = [f"(partition = {p} AND offset < {end})" for p, end in sorted(entry.end.items())]
     aside = letters_aside(spark, dead_table, entry)
-    return aside.filter(f"NOT coalesce(skipped, false) AND ({' OR '.join([*read, 'false'])})")
+    return aside.filter(f"NOT coalesce(skipped, false) AND {is_before(entry.end)}")
 
 
 def letters_marked(spark: SparkSession, dead_table: str, entry: Entry, replay_id: str) -> DataFrame:
     marked = f"{_of_table(entry)} AND replay_id = {_text(replay_id)}"
-    return spark.table(dead_table).filter(marked)
+    return without_dropped(spark.table(dead_table).filter(marked), entry)
+
+
+def letters_older_than(
+    spark: SparkSession, dead_table: str, entry: Entry, before: int
+) -> DataFrame:
+    """Those that retention is to drop now; ``before`` in milliseconds since 1970."""
+    aside = letters_aside(spark, dead_table, entry)
+    return aside.filter(f"timestamp < timestamp_millis({before}) AND {is_before(entry.end)}")
+
+
+def delete_dropped_letters(
+    spark: SparkSession, dead_table: str, entry: Entry, known: Sequence[Entry], before: int
+) -> int:
+    """Dropped letters that no snapshot counts on any more: a rollback brings none of them back.
+
+    ``known``: the entries of all snapshots that there are; ``entry`` is the newest. Letters of a
+    building of the table that no snapshot is from go by their age alone, unless a rebuild that is
+    only beginning may have written them.
+    """
+    of_table = [one for one in known if _of_table(one) == _of_table(entry)]
+    dropped = is_dropped(dropped_in_all((entry, *of_table)))
+    buildings = sorted({_of_table(one) for one in (entry, *known)})
+    of_none = " AND ".join(f"NOT ({one})" for one in buildings)
+    forsaken = f"last_seen < current_timestamp() - INTERVAL {FORSAKEN_AFTER_DAYS} DAYS"
+    doomed = (
+        f"({_of_table(entry)} AND {dropped})"
+        f" OR ({of_none} AND timestamp < timestamp_millis({before}) AND {forsaken})"
+    )
+    count = spark.table(dead_table).filter(doomed).count()
+    if count:
+        spark.sql(f"DELETE FROM {dead_table} WHERE {doomed}")  # noqa: S608  (as above)
+    return count
 
 
 def mark(

@@ -19,7 +19,10 @@ from pyspark.sql import SparkSession
 from tableflow_assets.catalog.rest import RestCatalog
 from tableflow_assets.errors import CommitConflict, TableflowError
 from tableflow_assets.spark_errors import named_spark_errors
-from tableflow_assets.table.commit import WRITER, insist
+from tableflow_assets.table.commit import WRITER
+from tableflow_assets.table.delta.upkeep import purge as purge_delta_log
+from tableflow_assets.table.formats import is_delta
+from tableflow_assets.table.insist import insist
 from tableflow_assets.table.key_files import Key, KeyFiles, Row
 from tableflow_assets.table.ledger import TAG
 
@@ -138,9 +141,12 @@ class Erasure:
             self.catalog.ask(self.table.refresh)
             # What no snapshot refers to was left by a run, or an expiry, that was killed.
             stray = left - self.files.of(self.table.snapshots())
-            self.files.delete(stray)
+            self.files.delete(stray, self.catalog.storage)
             if left == stray:
-                self.files.delete(self.catalog.ask(self.files.stray_manifests))
+                strays = self.catalog.ask(self.files.stray_manifests)
+                self.files.delete(strays, self.catalog.storage)
+                if is_delta(self.table):
+                    purge_delta_log(self.catalog, self.table)
                 now = {snapshot.snapshot_id for snapshot in self.table.snapshots()}
                 return Traces(rows, len(held), len(self.snapshots - now), tuple(refs))
             self.held = held

@@ -21,6 +21,10 @@ from pyiceberg.manifest import ManifestContent, ManifestFile
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
+from tableflow_assets.connections import S3Connection
+from tableflow_assets.table.delta.log import FOLDER as DELTA_LOG
+from tableflow_assets.table.delta.store import store_at
+
 READERS = 8
 Row = dict[str, Any]  # partition, offset, and topic_id where the table has it
 
@@ -48,7 +52,12 @@ class KeyFiles:
         """All that are there, whether a snapshot refers to them or not."""
         everything = pa_fs.FileSelector(self._folder, recursive=True, allow_not_found=True)
         found = self._store.get_file_info(everything)
-        return {one.path for one in found if one.is_file and one.path.endswith(suffix)}
+        return {
+            one.path
+            for one in found
+            # The checkpoints of a Delta log are Parquet too, and hold no rows.
+            if one.is_file and one.path.endswith(suffix) and f"/{DELTA_LOG}/" not in one.path
+        }
 
     def of(self, snapshots: Iterable[Snapshot], *, and_removed: bool = False) -> set[str]:
         """The data files of these snapshots; on request also those that their metadata remembers."""
@@ -104,9 +113,10 @@ class KeyFiles:
         with ThreadPoolExecutor(READERS) as readers:
             return {file for file, yes in zip(files, readers.map(holds, files), strict=True) if yes}
 
-    def delete(self, files: Iterable[str]) -> None:
-        for file in files:
-            self._store.delete_file(file)
+    def delete(self, files: Iterable[str], storage: S3Connection) -> None:
+        # Not by Arrow: it would put markers for folders in the files' places.
+        below = f"{self._folder}/"
+        store_at(self._table.location(), storage).delete(file.removeprefix(below) for file in files)
 
     def _rows(self, file: str) -> Iterator[Row]:
         wanted = {f"{self._place}{name}" for name in ("key", "key_hash", *_WHERE)}

@@ -21,6 +21,7 @@ PROPERTY = "tableflow.ledger"
 # Moves with every commit, so that the newest entry's snapshot never expires: compaction's snapshots
 # have no entry, and expiry would otherwise leave only those.
 TAG = "tableflow_ledger"
+Kind = Literal["records", "origin", "window", "loss", "forget", "replay", "retention"]
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,18 @@ class Forgotten:
 
     key_hash: str  # as `_kafka.key_hash`, in hex
     before: dict[int, int]
+
+
+@dataclass(frozen=True)
+class DroppedBefore:
+    """Records older than this and before these offsets were dropped by retention."""
+
+    before: int  # milliseconds since 1970, UTC: the start of the oldest window that was kept
+    end: dict[int, int]  # what comes late, at or after these, is a row until the next retention
+
+    def covers_all_of(self, other: DroppedBefore) -> bool:
+        ends = (self.end.get(partition, 0) >= offset for partition, offset in other.end.items())
+        return self.before >= other.before and all(ends)
 
 
 @dataclass(frozen=True)
@@ -43,7 +56,7 @@ class Entry:
     end: dict[int, int]
     schema_ids: tuple[int, ...] = ()
     run_id: str = ""
-    kind: Literal["records", "origin", "window", "loss", "forget", "replay"] = "records"
+    kind: Kind = "records"
     # Which rebuild the rows come from; "" for the first. Dead letters of another do not count.
     lineage: str = ""
     lost: tuple[tuple[int, int, int], ...] = ()  # partition, and [from, to) that expired unread
@@ -51,6 +64,7 @@ class Entry:
     # Dead letters with one of these in `replay_id` have become rows. No other says so.
     replays: tuple[str, ...] = ()
     replaying: str = ""  # the one replay that may be the next of them
+    dropped: tuple[DroppedBefore, ...] = ()
 
     def to_property(self) -> str:
         return json.dumps(asdict(self), separators=(",", ":"), sort_keys=True)
@@ -67,6 +81,10 @@ class Entry:
             for one in known.get("forgotten", ())
         )
         known["replays"] = tuple(known.get("replays", ()))
+        known["dropped"] = tuple(
+            DroppedBefore(one["before"], _by_partition(one["end"]))
+            for one in known.get("dropped", ())
+        )
         return cls(**known)
 
 
@@ -131,6 +149,12 @@ def read_entries(table: Table) -> list[tuple[Snapshot, Entry]]:
         for snapshot in (ancestors(table, head) if head else ())
         if (text := _property(snapshot)) is not None
     ]
+
+
+def all_entries(table: Table) -> list[Entry]:
+    """Of every snapshot that somebody could still go back to, also beside the way to the newest."""
+    found = map(_property, table.snapshots())
+    return [Entry.from_property(text) for text in found if text is not None]
 
 
 def ancestors(table: Table, head: Snapshot) -> Iterator[Snapshot]:

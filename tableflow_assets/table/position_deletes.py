@@ -25,7 +25,7 @@ from pyiceberg.table.update.snapshot import _FastAppendFiles
 from pyiceberg.typedef import Record
 
 from tableflow_assets.catalog.rest import RestCatalog
-from tableflow_assets.table.commit import insist
+from tableflow_assets.table.insist import insist
 
 # The columns of such files, with the ids that Iceberg reserves for them.
 PATH_ID, POSITION_ID = 2147483546, 2147483545
@@ -40,14 +40,15 @@ _FILE_SCHEMA = pa.schema(
 def mark_deleted(catalog: RestCatalog, table: Table, branch: str, places: pa.Table) -> None:
     """One snapshot on the branch. ``places``: columns `_file`, `_pos`, and the row's `key_hash`.
 
-    The files must be of the table's current partitioning, which is by the key's hash.
+    The files must be of the partitioning that ``table`` has as it is here, by the key's hash.
     """
+    spec = table.spec()  # before a look at the table as it is by now: a rebuild may lay it out anew
     catalog.ask(table.refresh)
-    (field,) = table.spec().fields
+    (field,) = spec.fields
     bucket_of = field.transform.pyarrow_transform(table.schema().find_type(field.source_id))
     buckets = bucket_of(places["key_hash"].combine_chunks())
     marks = [
-        _write(table, bucket, places.filter(pc.equal(buckets, bucket)))
+        _write(table, spec, bucket, places.filter(pc.equal(buckets, bucket)))
         for bucket in buckets.unique().to_pylist()
     ]
 
@@ -62,7 +63,7 @@ def mark_deleted(catalog: RestCatalog, table: Table, branch: str, places: pa.Tab
     insist(catalog, table, commit)
 
 
-def _write(table: Table, bucket: int, places: pa.Table) -> DataFile:
+def _write(table: Table, spec: PartitionSpec, bucket: int, places: pa.Table) -> DataFile:
     ordered = places.sort_by([("_file", "ascending"), ("_pos", "ascending")])
     marks = pa.table([ordered["_file"], ordered["_pos"]], schema=_FILE_SCHEMA)
     name = f"{uuid.uuid4()}-deletes.parquet"
@@ -81,7 +82,7 @@ def _write(table: Table, bucket: int, places: pa.Table) -> DataFile:
         lower_bounds={PATH_ID: first},
         upper_bounds={PATH_ID: last},
     )
-    mark.spec_id = table.spec().spec_id
+    mark.spec_id = spec.spec_id
     return mark
 
 

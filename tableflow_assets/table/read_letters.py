@@ -113,7 +113,8 @@ class Letters:
 
         A column that an old table does not have yet is null.
         """
-        names = dict.fromkeys((*columns, "partition", "offset", "skipped", "replay_id"))
+        needed = ("partition", "offset", "timestamp", "skipped", "replay_id")
+        names = dict.fromkeys((*columns, *needed))
         if self._dead is None:
             return pa.table(
                 {name: pa.array([], _TYPES.get(name, pa.string())) for name in [*names, "state"]}
@@ -131,6 +132,7 @@ class Letters:
                 found = found.append_column(name, pa.nulls(len(found), pa.string()))
         # What lies at or beyond the ledger's end was kept ahead of a commit that did not happen.
         found = found.filter(_between(found, {}, self._entry.end))
+        found = found.filter(pc.invert(_are_dropped(found, self._entry)))
         in_order = found.sort_by([("partition", "ascending"), ("offset", "ascending")])
         return in_order.append_column("state", _states(in_order, self._entry))
 
@@ -182,6 +184,16 @@ def _states(found: pa.Table, entry: Entry) -> pa.Array:
     is_replayed = pc.is_in(found["replay_id"].cast(pa.string()), value_set=replays)
     is_skipped = pc.fill_null(found["skipped"], False)
     return pc.if_else(is_replayed, "replayed", pc.if_else(is_skipped, "skipped", "waiting"))
+
+
+def _are_dropped(found: pa.Table, entry: Entry) -> pa.Array:
+    """Retention's; they are deleted only later."""
+    dropped = pa.array([False] * len(found), pa.bool_())
+    for one in entry.dropped:
+        before = pa.scalar(one.before * 1000, pa.timestamp("us", "UTC"))
+        is_old = pc.less(found["timestamp"], before)
+        dropped = pc.or_(dropped, pc.and_(is_old, _between(found, {}, one.end)))
+    return dropped
 
 
 def _between(found: pa.Table, start: Mapping[int, int], end: Mapping[int, int]) -> pa.Array:

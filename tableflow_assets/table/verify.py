@@ -22,13 +22,21 @@ from tableflow_assets.table.ledger import Ledger, read_ledger
 from tableflow_assets.verify import by_key, by_record
 from tableflow_assets.verify.changes import LastChanges, deletes_in
 from tableflow_assets.verify.continuity import ledger_breaks
+from tableflow_assets.verify.dropped import Dropped, DroppedOffsets, Gone
 from tableflow_assets.verify.keys import Erased, ErasedOffsets, Keys
 from tableflow_assets.verify.newest_keys import compare_newest
 from tableflow_assets.verify.provable import Provable
 from tableflow_assets.verify.read_log import Listener, Offsets, Progress, read_log
-from tableflow_assets.verify.read_table import Aside, Rows, from_offsets, read_aside, read_rows
+from tableflow_assets.verify.read_table import (
+    Aside,
+    Rows,
+    from_offsets,
+    read_aside,
+    read_dropped_rows,
+    read_rows,
+)
 from tableflow_assets.verify.readers import Reader
-from tableflow_assets.verify.result import PartitionResult, Place
+from tableflow_assets.verify.result import NONE, PartitionResult, Place
 from tableflow_assets.verify.sample import (
     Compared,
     Meaning,
@@ -142,12 +150,17 @@ class _Comparison:
         # Without the registry, erased keys are known by their bytes alone.
         keys = self._keys if self.ledger.entry.forgotten and self.known_registry else Keys()
         erased = ErasedOffsets(Erased(self.ledger.entry, keys))
-        places, provable = self._read_log(offsets, erased, sample), self._provable()
+        drops = Dropped(self.ledger.entry)
+        dropped = DroppedOffsets(drops)
+        too_old = read_dropped_rows(self.table, self.ledger.head, drops)
+        places = self._read_log(offsets, erased, dropped, sample)
+        provable = self._provable()
         return [
             by_record.compare(
                 place,
                 offsets.of(place.partition),
                 erased.of(place.partition),
+                Gone(dropped.of(place.partition), too_old.get(place.partition, NONE)),
                 self.rows.offsets_of(place.partition),
                 self.aside,
                 provable,

@@ -1,18 +1,28 @@
-"""Rows per time window, told by the files' metadata: no row is read."""
+"""Rows per time window, told by the files' metadata; rows are read only where that cannot tell."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import UTC, date, datetime, time, timedelta
-from typing import Literal
+from typing import Any, Literal
 
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyiceberg.conversions import from_bytes
+from pyiceberg.manifest import DataFile, ManifestContent
+from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.table import Table
+from pyiceberg.transforms import DayTransform, HourTransform
+from pyiceberg.types import TimestamptzType
 
-from tableflow_assets.table.create import PARTITION_FIELD
+from tableflow_assets.table.layout_fields import TIMESTAMP
 
 Window = Literal["hour", "day"]
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# So many files of several windows are looked into. They are small reads, but one each.
+FILES_TO_READ = 64
 
 
 def rows_in(table: Table) -> int:
@@ -28,28 +38,102 @@ def rows_added(table: Table, window: Window, snapshots: Iterable[int]) -> dict[d
     """Per window (its start), the rows that these snapshots added."""
     rows: Counter[datetime] = Counter()
     for snapshot_id in snapshots:
-        snapshot = table.snapshot_by_id(snapshot_id)
-        for manifest in snapshot.manifests(table.io) if snapshot else ():
-            if manifest.added_snapshot_id == snapshot_id:
-                for entry in manifest.fetch_manifest_entry(table.io):
-                    # A manifest may have been merged with older ones: count only what is new.
-                    if entry.snapshot_id == snapshot_id:
-                        file = entry.data_file
-                        rows[_start(window, file.partition[0])] += file.record_count
+        for file, spec in _data_files(table, snapshot_id, added_only=True):
+            rows.update(_rows_of(table, window, file, spec))
     return dict(rows)
 
 
-def rows_in_all(table: Table, window: Window) -> dict[datetime, int]:
-    """Per window (its start), all rows of the table."""
-    partitions = table.inspect.partitions().to_pylist()
+def rows_in_all(table: Table, window: Window) -> dict[datetime, int] | None:
+    """Per window (its start), all rows of the table.
+
+    None, if it is laid out in another way than by windows and too many files would have to be read.
+    """
+    snapshot = table.current_snapshot()
     rows: Counter[datetime] = Counter()
-    for partition in partitions:
-        rows[_start(window, partition["partition"][PARTITION_FIELD])] += partition["record_count"]
+    to_read = []
+    for file, spec in _data_files(table, snapshot.snapshot_id) if snapshot else ():
+        if (start := window_of(table, window, file, spec)) is not None:
+            rows[start] += file.record_count
+        else:
+            to_read.append(file)
+    if len(to_read) > FILES_TO_READ:
+        return None
+    for file in to_read:
+        rows.update(_read_windows(table, window, file))
     return dict(rows)
 
 
-def _start(window: Window, value: int | date | None) -> datetime:
+def window_of(table: Table, window: Window, file: DataFile, spec: PartitionSpec) -> datetime | None:
+    """The window (its start) that all rows of the file are of; None where metadata does not say.
+
+    ``spec``: the partitioning that the file was written in, which need not be the table's of now.
+    """
+    source = table.schema().find_field(".".join(TIMESTAMP))
+    for position, field in enumerate(spec.fields):
+        if field.source_id == source.field_id and _tells(field.transform, window):
+            value = file.partition[position]
+            return _start(window, _moment(field.transform, value))
+    lower, upper = (
+        (bounds or {}).get(source.field_id) for bounds in (file.lower_bounds, file.upper_bounds)
+    )
+    if lower is None or upper is None or (file.null_value_counts or {}).get(source.field_id):
+        return None
+    first, last = (
+        # A timestamp is told as microseconds, whatever `from_bytes` declares.
+        _start(window, EPOCH + timedelta(microseconds=int(from_bytes(TimestamptzType(), bound))))
+        for bound in (lower, upper)
+    )
+    return first if first == last else None
+
+
+def _data_files(
+    table: Table, snapshot_id: int, *, added_only: bool = False
+) -> Iterator[tuple[DataFile, PartitionSpec]]:
+    """With the partitioning that each was written in."""
+    specs, snapshot = table.specs(), table.snapshot_by_id(snapshot_id)
+    for manifest in snapshot.manifests(table.io) if snapshot else ():
+        is_other = added_only and manifest.added_snapshot_id != snapshot_id
+        if is_other or manifest.content != ManifestContent.DATA:
+            continue
+        for entry in manifest.fetch_manifest_entry(table.io):
+            # A manifest may have been merged with older ones: those files are not new.
+            if not added_only or entry.snapshot_id == snapshot_id:
+                yield entry.data_file, specs[manifest.partition_spec_id]
+
+
+def _rows_of(
+    table: Table, window: Window, file: DataFile, spec: PartitionSpec
+) -> dict[datetime, int]:
+    start = window_of(table, window, file, spec)
+    if start is not None:
+        return {start: file.record_count}
+    return _read_windows(table, window, file)
+
+
+def _read_windows(table: Table, window: Window, file: DataFile) -> dict[datetime, int]:
+    """Of the file's rows, nothing but their timestamps is read."""
+    with table.io.new_input(file.file_path).open() as stream:
+        column = pq.ParquetFile(stream).read(columns=[".".join(TIMESTAMP)])[TIMESTAMP[0]]
+    moments = pc.struct_field(column.combine_chunks(), TIMESTAMP[1])
+    starts = pc.floor_temporal(moments.cast(pa.timestamp("us", "UTC")), unit=window)
+    counts = pc.value_counts(starts).to_pylist()
+    return {one["values"] or EPOCH: one["counts"] for one in counts}
+
+
+def _tells(transform: Any, window: Window) -> bool:
+    """Whether a partition of this transform lies within one window."""
+    return isinstance(transform, HourTransform) or (
+        isinstance(transform, DayTransform) and window == "day"
+    )
+
+
+def _moment(transform: Any, value: int | date | None) -> datetime:
     if isinstance(value, date):
         return datetime.combine(value, time(), UTC)
-    step = timedelta(days=1) if window == "day" else timedelta(hours=1)
-    return EPOCH + step * (value or 0)
+    unit = timedelta(hours=1) if isinstance(transform, HourTransform) else timedelta(days=1)
+    return EPOCH + unit * (value or 0)
+
+
+def _start(window: Window, moment: datetime) -> datetime:
+    start = moment.replace(minute=0, second=0, microsecond=0)
+    return start if window == "hour" else start.replace(hour=0)

@@ -6,6 +6,7 @@ from dataclasses import asdict
 
 import numpy as np
 
+from tableflow_assets.verify.dropped import Gone
 from tableflow_assets.verify.provable import Provable
 from tableflow_assets.verify.read_table import Aside
 from tableflow_assets.verify.result import NONE, Int64s, PartitionResult, Place, first
@@ -15,18 +16,22 @@ def compare(
     place: Place,
     logged: Int64s,
     erased: Int64s,
+    dropped: Gone,
     rows: Int64s,
     aside: Aside,
     provable: Provable,
 ) -> PartitionResult:
-    """``logged``: offsets of the log's records; those of ``erased`` among them must be nowhere."""
+    """``logged``: offsets of the log's records.
+
+    Those of ``erased`` among them must be nowhere, and so must those ``dropped`` by retention.
+    """
     dead, skipped = (known.get(place.partition, NONE) for known in (aside.dead, aside.skipped))
-    expected = np.setdiff1d(logged, erased, assume_unique=True)
+    expected = np.setdiff1d(logged, np.union1d(erased, dropped.records), assume_unique=True)
     found, times = np.unique(np.concatenate([rows, dead, skipped]), return_counts=True)
     missing = np.setdiff1d(expected, found, assume_unique=True)
     duplicated = found[times > 1]
-    surplus = np.setdiff1d(found, expected, assume_unique=True)
-    is_unproven = provable.no_longer(place, surplus, logged)
+    surplus = np.union1d(np.setdiff1d(found, expected, assume_unique=True), dropped.rows)
+    is_unproven = provable.no_longer(place, surplus, logged) & ~np.isin(surplus, dropped.rows)
     unexpected = surplus[~is_unproven]
     return PartitionResult(
         **asdict(place),
@@ -35,6 +40,7 @@ def compare(
         rows=_in_range(rows, place),
         dead_letters=_in_range(dead, place),
         skipped=_in_range(skipped, place),
+        dropped=len(dropped.records),
         missing=len(missing),
         duplicated=int((times[times > 1] - 1).sum()),
         unexpected=len(unexpected),

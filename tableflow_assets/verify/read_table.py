@@ -16,6 +16,7 @@ from pyiceberg.expressions import (
     EqualTo,
     GreaterThanOrEqual,
     In,
+    LessThan,
     Or,
 )
 from pyiceberg.table import Table
@@ -23,13 +24,15 @@ from pyiceberg.table import Table
 from tableflow_assets.catalog.rest import RestCatalog
 from tableflow_assets.table.ledger import Ledger
 from tableflow_assets.table.names import DEAD_LETTER_SUFFIX
+from tableflow_assets.verify.dropped import Dropped
 from tableflow_assets.verify.result import NONE, Int64s
 
 # Their constructors take a column's name, which their type hints do not know.
 _EqualTo, _GreaterThanOrEqual, _In = cast(Any, (EqualTo, GreaterThanOrEqual, In))
-PARTITION, OFFSET = "_kafka.partition", "_kafka.offset"
+_LessThan = cast(Any, LessThan)
+PARTITION, OFFSET, TIMESTAMP = "_kafka.partition", "_kafka.offset", "_kafka.timestamp"
 REPLAY = "replay_id"  # of a dead letter; a table from before there were replays has none
-_OF_LETTERS = ("partition", "offset", "skipped", REPLAY)
+_OF_LETTERS = ("partition", "offset", "timestamp", "skipped", REPLAY)
 
 
 @dataclass(frozen=True)
@@ -86,24 +89,40 @@ def _any_of(conditions: Iterable[BooleanExpression]) -> BooleanExpression:
 def read_rows(
     table: Table, snapshot: int, where: BooleanExpression | str, *, with_keys: bool
 ) -> Rows:
-    columns = (PARTITION, OFFSET, *(("_kafka.timestamp", "_kafka.key") if with_keys else ()))
+    columns = (PARTITION, OFFSET, *((TIMESTAMP, "_kafka.key") if with_keys else ()))
     scan = table.scan(row_filter=where, snapshot_id=snapshot, selected_fields=columns)
     found = scan.to_arrow().flatten()
     if not with_keys:
         return Rows(_numbers(found, PARTITION), _numbers(found, OFFSET))
-    microseconds = found["_kafka.timestamp"].cast(pa.int64()).to_numpy()
     return Rows(
         _numbers(found, PARTITION),
         _numbers(found, OFFSET),
-        microseconds // 1000,
+        _milliseconds(found, TIMESTAMP),
         tuple(found["_kafka.key"].to_pylist()),
     )
+
+
+def read_dropped_rows(table: Table, snapshot: int, dropped: Dropped) -> dict[int, Int64s]:
+    """By Kafka partition, the offsets of rows that should have gone; few files have any so old."""
+    if dropped.latest is None:
+        return {}
+    where = _LessThan(TIMESTAMP, dropped.latest.isoformat())
+    columns = (PARTITION, OFFSET, TIMESTAMP)
+    scan = table.scan(row_filter=where, snapshot_id=snapshot, selected_fields=columns)
+    found = scan.to_arrow().flatten()
+    partitions, offsets = _numbers(found, PARTITION), _numbers(found, OFFSET)
+    is_dropped = dropped.covers(partitions, offsets, _milliseconds(found, TIMESTAMP))
+    partitions, offsets = partitions[is_dropped], offsets[is_dropped]
+    return {int(one): offsets[partitions == one] for one in np.unique(partitions)}
 
 
 def read_aside(
     catalog: RestCatalog, table_name: str, ledger: Ledger, begin: Mapping[int, int]
 ) -> Aside:
-    """From the offsets ``begin`` on, of this topic and of this building of the table."""
+    """From the offsets ``begin`` on, of this topic and of this building of the table.
+
+    Not those that retention dropped: the ledger says which, and they are deleted only later.
+    """
     table = catalog.find(table_name + DEAD_LETTER_SUFFIX)
     if table is None:
         return Aside({}, {})
@@ -118,16 +137,23 @@ def read_aside(
         found = found.filter(pc.invert(pc.is_in(found[REPLAY].cast(pa.string()), replayed)))
     partitions, offsets = _numbers(found, "partition"), _numbers(found, "offset")
     is_skipped = found["skipped"].fill_null(False).to_numpy()
+    milliseconds = _milliseconds(found, "timestamp")
+    is_dropped = Dropped(ledger.entry).covers(partitions, offsets, milliseconds)
     dead, skipped = {}, {}
     for partition, committed in ledger.committed.items():
         # What lies at or beyond the ledger's end was kept ahead of a commit that did not happen.
         is_in_range = (offsets >= begin.get(partition, 0)) & (offsets < committed)
-        mine = is_in_range & (partitions == partition)
+        mine = is_in_range & (partitions == partition) & ~is_dropped
         dead[partition], skipped[partition] = (
             offsets[mine & ~is_skipped],
             offsets[mine & is_skipped],
         )
     return Aside(dead, skipped)
+
+
+def _milliseconds(table: pa.Table, column: str) -> Int64s:
+    microseconds = table[column].cast(pa.int64()).to_numpy()
+    return microseconds // 1000  # type: ignore[no-any-return]
 
 
 def _numbers(table: pa.Table, column: str) -> Int64s:

@@ -44,6 +44,7 @@ class PartitionResult:
     missing: int
     duplicated: int  # how many too many
     unexpected: int
+    dropped: int = 0  # of the log's records: by retention, so they must not be rows
     unproven: int = 0  # rows of records that the log has lost: to retention, or to compaction
     sampled: int = 0
     differing: int = 0  # of the sampled rows

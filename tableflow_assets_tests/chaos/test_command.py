@@ -26,15 +26,18 @@ class Played:
         self.interrupted = False
         self.folder = Path()
         self.kills = 0
+        self.faults = ""
 
-    def __call__(self, folder: Path, kills: int, seed: int, on_fault: object) -> Report:
-        self.folder, self.kills = folder, kills
+    def __call__(
+        self, folder: Path, kills: int, seed: int, faults: str, on_fault: object
+    ) -> Report:
+        self.folder, self.kills, self.faults = folder, kills, faults
         folder.mkdir(exist_ok=True)
         (folder / "stack.json").write_text("{}")
         if self.interrupted:
             raise KeyboardInterrupt
-        faults = [Fault("driver", hit=True, findings=self.findings)]
-        return Report(seed, ["driver"], faults, records=5)
+        done = [Fault("driver", hit=True, findings=self.findings)]
+        return Report(seed, ["driver"], done, records=5)
 
 
 @pytest.fixture
@@ -55,6 +58,14 @@ def test_all_held(played: Played) -> None:
     told = json.loads(result.stdout)
     assert (told["ok"], told["seed"], told["kills"], played.kills) == (True, 3, 1, 7)
     assert not played.folder.exists()
+
+
+def test_the_group_of_faults_is_chosen(played: Played) -> None:
+    assert invoke().exit_code == 0
+    assert played.faults == "all"
+    assert invoke("--faults", "maintenance").exit_code == 0
+    assert played.faults == "maintenance"
+    assert invoke("--faults", "weather").exit_code != 0
 
 
 def test_a_missing_record_is_a_failure_and_its_traces_stay(played: Played) -> None:

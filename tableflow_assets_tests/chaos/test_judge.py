@@ -54,7 +54,8 @@ def verdicts() -> Verdicts:
 
 @pytest.fixture
 def judge(verdicts: Verdicts, tmp_path: Path) -> Judge:
-    return Judge(settings_for((TOPIC,), Settings(state_dir=tmp_path)), [TOPIC], verdicts)
+    settings = settings_for((TOPIC,), Settings(state_dir=tmp_path))
+    return Judge(settings, [TOPIC], verdicts, lambda _tableflow, _topic: 0)
 
 
 def test_a_good_table(judge: Judge) -> None:
@@ -79,6 +80,15 @@ def test_wrong_values_and_a_broken_ledger_are_not_as_expected(
     assert judge.compare(ENDS) == Findings(unexpected=2)
     verdicts.results = [replace(GOOD, differing=2, ledger_ok=False)]
     assert judge.compare(ENDS) == Findings(unexpected=1)
+
+
+def test_formats_that_differ_are_charged_once_too(verdicts: Verdicts, tmp_path: Path) -> None:
+    differing = [0, 2, 2]
+    settings = settings_for((TOPIC,), Settings(state_dir=tmp_path))
+    judge = Judge(settings, [TOPIC], verdicts, lambda _tableflow, _topic: differing.pop(0))
+    assert judge.compare(ENDS).ok
+    assert judge.compare(ENDS) == Findings(mirror=2)
+    assert judge.compare(ENDS).ok
 
 
 def test_a_table_that_stays_behind_misses_records(judge: Judge, verdicts: Verdicts) -> None:

@@ -7,19 +7,44 @@ from collections import Counter
 import pytest
 
 from tableflow_assets.boundary import BOUNDARIES
-from tableflow_assets.chaos.kinds import AT_BOUNDARY, KINDS, SERVERS, WITHOUT_SERVERS, schedule
+from tableflow_assets.chaos.kinds import (
+    AT_BOUNDARY,
+    GROUPS,
+    KINDS,
+    MAINTAINING_SERVERS,
+    SERVERS,
+    schedule,
+    without_servers,
+)
 from tableflow_assets.stack.stack import DATA_SERVERS
 
-EXPECTED = {
+PATH = {
     *("driver", "spark", "kafka", "registry", "seaweed", "two_runs", "zombie"),
     *("at_planned", "at_files_written", "at_dead_letters_kept", "at_committed", "before_event"),
 }
+MAINTENANCE = {
+    *("at_committed", "at_vectors_written", "at_mirrored"),
+    *("at_compacting", "at_compacted", "at_expiring", "at_expired"),
+    *("maintainer", "maintained", "spark_maintaining", "seaweed_maintaining"),
+}
+EXPECTED = PATH | MAINTENANCE
 
 
 def test_every_kind_is_there() -> None:
     assert set(KINDS) == EXPECTED
     assert len(KINDS) == len(EXPECTED)
-    assert set(WITHOUT_SERVERS) == EXPECTED - set(SERVERS)
+
+
+def test_the_groups_hold_all_kinds() -> None:
+    groups = {name: set(kinds) for name, kinds in GROUPS.items()}
+    assert groups == {"all": EXPECTED, "path": PATH, "maintenance": MAINTENANCE}
+    assert all(len(set(kinds)) == len(kinds) for kinds in GROUPS.values())
+
+
+def test_kinds_that_kill_servers_need_servers_of_ones_own() -> None:
+    killing = {*SERVERS, *MAINTAINING_SERVERS}
+    assert set(without_servers(KINDS)) == EXPECTED - killing
+    assert set(MAINTAINING_SERVERS.values()) <= set(SERVERS)
 
 
 def test_every_boundary_and_every_data_server_has_its_kind() -> None:

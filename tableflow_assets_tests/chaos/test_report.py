@@ -10,7 +10,8 @@ import pytest
 from tableflow_assets.chaos.judge import Findings
 from tableflow_assets.chaos.report import Fault, Report
 
-KEYS = {"kills", "missing", "duplicated", "unexpected", "hung", "records", "seconds", "seed"}
+KEYS = {"kills", "missing", "duplicated", "unexpected", "mirror", "hung"}
+KEYS |= {"records", "seconds", "seed"}
 KEYS |= {"by_kind", "boundaries_hit", "ok"}
 
 
@@ -25,7 +26,7 @@ def test_the_report_of_a_good_run() -> None:
     assert told.keys() >= KEYS
     assert told["ok"] is True
     assert (told["kills"], told["records"], told["seconds"], told["seed"]) == (2, 10, 12.3, 1)
-    nothing = {"missing": 0, "duplicated": 0, "unexpected": 0, "hung": 0}
+    nothing = {"missing": 0, "duplicated": 0, "unexpected": 0, "mirror": 0, "hung": 0}
     assert told["by_kind"] == {
         "kafka": {"kills": 1} | nothing,
         "at_planned": {"kills": 1} | nothing,
@@ -43,6 +44,7 @@ PLANNED = Fault("at_planned", hit=True, boundary="planned")
         report([Fault("kafka", hit=True, findings=Findings(missing=1)), PLANNED]),
         report([Fault("kafka", hit=True, findings=Findings(duplicated=1)), PLANNED]),
         report([Fault("kafka", hit=True, findings=Findings(unexpected=1)), PLANNED]),
+        report([Fault("kafka", hit=True, findings=Findings(mirror=1)), PLANNED]),
         report([Fault("kafka", hit=True, hung=1), PLANNED]),
         report([Fault("kafka", hit=False), PLANNED]),
         report([KAFKA, Fault("at_planned", hit=True)]),
@@ -54,7 +56,8 @@ PLANNED = Fault("at_planned", hit=True, boundary="planned")
         report(problems=["Spark did not come back"]),
     ],
     ids=[
-        *("missing", "duplicated", "unexpected", "hung", "not hit", "boundary not reached"),
+        *("missing", "duplicated", "unexpected", "mirror", "hung"),
+        *("not hit", "boundary not reached"),
         *("fault left out", "no faults", "missing at the end", "clean run hung", "no records"),
         "problem",
     ],
@@ -72,7 +75,7 @@ def test_differences_are_added_up_and_charged_to_their_kind() -> None:
     told = report([*kafka, PLANNED], at_the_end=Findings(unexpected=4)).to_json()
     assert (told["missing"], told["duplicated"], told["unexpected"], told["hung"]) == (3, 1, 4, 1)
     assert told["by_kind"]["kafka"] == {
-        **{"kills": 2, "missing": 3, "duplicated": 1, "unexpected": 0, "hung": 1}
+        **{"kills": 2, "missing": 3, "duplicated": 1, "unexpected": 0, "mirror": 0, "hung": 1}
     }
     assert told["by_kind"]["at_planned"]["missing"] == 0
 

@@ -26,6 +26,7 @@ from tableflow_assets.tableflow import Tableflow
 from tableflow_assets_tests.decode import type_cases
 from tableflow_assets_tests.decode.protobuf_messages import message_class
 from tableflow_assets_tests.decode.type_cases import AVRO, JSON, PROTOBUF, parsed
+from tableflow_assets_tests.drawn.format import BY_TOPIC
 from tableflow_assets_tests.kafka_topics import KafkaTopic
 from tableflow_assets_tests.tables import pipeline_of, rows_of, table_of, verified
 
@@ -75,10 +76,10 @@ def land(tableflow: Tableflow, write: Callable[[SerializationContext], bytes]) -
 @pytest.fixture(scope="module")
 def landed(tableflow: Tableflow) -> dict[str, Landed]:
     client = SchemaRegistryClient({"url": tableflow.registry.url})
-    avro = AvroSerializer(client, json.dumps(type_cases.avro_schema()))
-    of_json = JSONSerializer(json.dumps(type_cases.json_schema()), client)
+    avro = AvroSerializer(client, json.dumps(type_cases.avro_schema()), conf=BY_TOPIC)
+    of_json = JSONSerializer(json.dumps(type_cases.json_schema()), client, conf=BY_TOPIC)
     kind = message_class(type_cases.protobuf_source(), "Everything")
-    protobuf = ProtobufSerializer(kind, client, {"use.deprecated.format": False})
+    protobuf = ProtobufSerializer(kind, client, BY_TOPIC | {"use.deprecated.format": False})
     values = {name: {f"f{n}": c.sent for n, c in enumerate(CASES[name].values())} for name in CASES}
     writers: dict[str, Callable[[SerializationContext], Any]] = {
         "Avro": partial(avro, values["Avro"]),

@@ -70,8 +70,16 @@ class DagsterWorld:
         selection = [self.key(name) for name in names]
         return job.execute_in_process(asset_selection=selection, instance=self.instance, **how)
 
-    def run_job(self, name: str) -> ExecuteInProcessResult:
-        return self.definitions.resolve_job_def(name).execute_in_process(instance=self.instance)
+    def run_job(self, name: str, **how: Any) -> ExecuteInProcessResult:
+        job = self.definitions.resolve_job_def(name)
+        return job.execute_in_process(instance=self.instance, **how)
+
+    def run_check(self, name: str, check: str) -> dg.AssetCheckEvaluation:
+        """One check of a topic's table, and nothing else."""
+        job = self.definitions.resolve_implicit_global_asset_job_def()
+        key = dg.AssetCheckKey(self.key(name), check)
+        alone = job.get_subset(asset_selection=set(), asset_check_selection={key})
+        return evaluation(alone.execute_in_process(instance=self.instance), check)
 
     def look_for_offsets(
         self, cursor: str | None = None, *, seconds: float = 0, **resources: object

@@ -149,11 +149,11 @@ def test_a_topic_is_external_and_its_table_is_materializable(graph: Any, table: 
 
 
 @each_lab_table
-def test_kinds_say_kafka_for_a_topic_and_iceberg_and_spark_for_its_table(
+def test_kinds_say_kafka_for_a_topic_and_formats_and_spark_for_its_table(
     graph: Any, table: str
 ) -> None:
     assert graph.get(dg.AssetKey(["kafka", LAB_TABLES[table][0]])).kinds == {"kafka"}
-    assert table_node(graph, table).kinds == {"iceberg", "spark"}
+    assert table_node(graph, table).kinds == {"iceberg", "delta", "spark"}
 
 
 @each_lab_table
@@ -204,6 +204,7 @@ def test_only_the_writing_op_of_a_table_waits_in_the_tables_pool(
     assert pools == {
         f"plan_{table}": None,
         f"materialize_{table}": f"tableflow_{table}",
+        f"mirror_{table}": None,
         f"sync_catalog_{table}": None,
     }
 
@@ -217,7 +218,7 @@ def test_a_table_tells_its_name_and_topic_before_any_run(graph: Any, table: str)
 
 def test_every_table_has_its_checks_and_no_other(graph: Any) -> None:
     checks = {(key.asset_key.to_user_string(), key.name) for key in graph.asset_check_keys}
-    names = ("exactly_once", "not_suspended", "schema_fits")
+    names = ("exactly_once", "not_suspended", "schema_fits", "delta_mirror", "maintenance")
     of_tables = {(f"tableflow/{table}", name) for table in LAB_TABLES for name in names}
     of_letters = {(f"tableflow/{table}__dead_letters", "dead_letter_rate") for table in LAB_TABLES}
     assert checks == of_tables | of_letters
@@ -238,6 +239,67 @@ def test_all_checks_run_every_hour_from_the_start(lab_definitions: dg.Definition
     assert schedule.job_name == "verify"
     assert schedule.cron_schedule == "0 * * * *"
     assert schedule.default_status == dg.DefaultScheduleStatus.RUNNING
+
+
+@each_lab_table
+def test_every_table_is_looked_after_every_hour_from_the_start(
+    lab_definitions: dg.Definitions, table: str
+) -> None:
+    schedule = lab_definitions.resolve_schedule_def(f"maintain_{table}")
+    assert schedule.job_name == "maintain"
+    assert schedule.cron_schedule == "0 * * * *"
+    assert schedule.default_status == dg.DefaultScheduleStatus.RUNNING
+
+
+def test_a_topic_says_itself_when_it_is_looked_after_and_where_it_never_is(tmp_path: Path) -> None:
+    topics = {
+        "clicks": TopicOptions(maintenance="30 4 * * 0"),
+        "orders": TopicOptions(maintenance=None),
+    }
+    definitions = build_definitions(Settings(state_dir=tmp_path, topics=topics))
+    schedules = definitions.get_repository_def().schedule_defs
+    found = {one.name: one.cron_schedule for one in schedules if one.job_name == "maintain"}
+    assert found == {"maintain_clicks": "30 4 * * 0"}
+
+
+def test_what_maintenance_can_be_told_is_typed(lab_definitions: dg.Definitions) -> None:
+    config = {"topics": ["payments"], "dry_run": True, "strategy": "sort", "windows": ["x"]}
+    for name in ("maintain", "compact"):
+        job = lab_definitions.resolve_job_def(name)
+        dg.validate_run_config(job)
+        dg.validate_run_config(job, {"ops": {"choose": {"config": config}}})
+        with pytest.raises(dg.DagsterInvalidConfigError, match="dry_run"):
+            dg.validate_run_config(job, {"ops": {"choose": {"config": {"dry_run": "maybe"}}}})
+
+
+def test_maintenance_has_as_many_ops_for_ten_topics_as_for_none(
+    lab_definitions: dg.Definitions, tmp_path: Path
+) -> None:
+    """A run's steps are made for the topics that it is launched for."""
+    empty = build_definitions(Settings(state_dir=tmp_path))
+    ops = [
+        sorted(node.name for node in one.resolve_job_def("maintain").nodes)
+        for one in (lab_definitions, empty)
+    ]
+    assert ops[0] == ops[1]
+
+
+@pytest.mark.parametrize("job", ["maintain", "compact"])
+def test_maintenance_waits_in_the_queue_behind_runs_with_new_records(
+    lab_definitions: dg.Definitions, job: str
+) -> None:
+    assert int(lab_definitions.resolve_job_def(job).tags["dagster/priority"]) < 0
+
+
+@each_lab_table
+def test_a_table_shows_its_layout_and_what_becomes_of_it_before_any_run(
+    graph: Any, table: str
+) -> None:
+    metadata = table_node(graph, table).metadata
+    assert metadata["formats"] == "iceberg, delta"
+    assert metadata["partition_by"] == "window"
+    assert metadata["retention"] == "for ever"
+    assert metadata["maintenance"] == "0 * * * *"
 
 
 def test_the_verify_job_checks_every_table_and_writes_none(lab_definitions: dg.Definitions) -> None:

@@ -82,14 +82,17 @@ def test_launching_the_current_window_lands_every_record_of_the_log(landed: Land
     assert rows_of(landed.world.table(landed.name)) == sum(SENT.values())
 
 
-def test_a_run_plans_materializes_syncs_the_catalog_and_checks(landed: Landed) -> None:
+def test_a_run_plans_materializes_mirrors_syncs_the_catalog_and_checks(landed: Landed) -> None:
     steps = [event.step_key for event in landed.run.all_events if event.is_step_success]
     prefix = landed.world.key(landed.name).to_python_identifier()
     assert steps == [
         f"{prefix}.plan",
         f"{prefix}.materialize",
+        f"{prefix}.mirror",
         f"{prefix}.sync_catalog",
+        f"{prefix}_delta_mirror",
         f"{prefix}_exactly_once",
+        f"{prefix}_maintenance",
         f"{prefix}_not_suspended",
         f"{prefix}_schema_fits",
     ]

@@ -78,11 +78,11 @@ def test_the_tables_page_shows_columns_rows_and_owner(page: Callable[[str, str],
         assert expected in body
 
 
-def test_the_run_shows_its_three_ops(page: Callable[[str, str], Any], api: DagsterApi) -> None:
+def test_the_run_shows_its_ops(page: Callable[[str, str], Any], api: DagsterApi) -> None:
     run = api.materializations(TABLE)[0]["runId"]
     body = page(f"/runs/{run}", "RUN_SUCCESS").find_element("tag name", "body").text
     assert "new_offsets" in body
-    for op in ("plan", "materialize", "sync_catalog"):
+    for op in ("plan", "materialize", "mirror", "sync_catalog"):
         assert op in body
 
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from tableflow_assets.errors import LedgerError, Suspended
 from tableflow_assets.pipeline import Pipeline
 from tableflow_assets.rebuild import rebuild
-from tableflow_assets.table.ledger import Entry, Forgotten, read_ledger
+from tableflow_assets.table.dropped import dropped_in_all, with_dropped
+from tableflow_assets.table.ledger import DroppedBefore, Entry, Forgotten, read_ledger
 from tableflow_assets.tableflow import Tableflow
 from tableflow_assets_tests.kafka_topics import PAYMENT, KafkaTopic, payments
 from tableflow_assets_tests.tables import head_of, ids_of, pipeline_of, table_of, verified
+
+ENTRY = Entry("t", "c", "id", origin={0: 0, 1: 0}, start={0: 9, 1: 4}, end={0: 9, 1: 4})
 
 
 def test_an_entry_comes_back_from_its_text_as_it_was() -> None:
@@ -31,8 +36,54 @@ def test_an_entry_comes_back_from_its_text_as_it_was() -> None:
         forgotten=(Forgotten("00ff", {0: 9, 10: 0}),),
         replays=("0001-a", "0002-b"),
         replaying="0003-c",
+        dropped=(DroppedBefore(1704153600000, {0: 9, 10: 0}), DroppedBefore(-1, {})),
     )
     assert Entry.from_property(entry.to_property()) == entry
+
+
+def test_an_entry_from_before_there_was_retention_can_be_read() -> None:
+    written = json.loads(ENTRY.to_property())
+    del written["dropped"]
+    assert Entry.from_property(json.dumps(written)) == ENTRY
+
+
+# --- what retention dropped -------------------------------------------------------------------
+
+
+def test_what_a_later_drop_covers_is_forgotten() -> None:
+    first = with_dropped(ENTRY, before=100)
+    assert first == (DroppedBefore(100, {0: 9, 1: 4}),)
+    read_on = replace(ENTRY, dropped=first, end={0: 12, 1: 4, 2: 7})
+    assert with_dropped(read_on, before=200) == (DroppedBefore(200, {0: 12, 1: 4, 2: 7}),)
+    assert with_dropped(replace(ENTRY, dropped=first), before=100) == first
+    # A longer retention than before: what it dropped up to then stays dropped.
+    both = (*first, DroppedBefore(50, {0: 12, 1: 4, 2: 7}))
+    assert with_dropped(read_on, before=50) == both
+    # Nothing that was not dropped before.
+    assert with_dropped(replace(ENTRY, dropped=first), before=50) == first
+
+
+@pytest.mark.parametrize(
+    ("others", "expected"),
+    [
+        ([], (DroppedBefore(100, {0: 9, 1: 4}),)),
+        ([()], ()),
+        ([(DroppedBefore(50, {0: 20}),)], (DroppedBefore(50, {0: 9, 1: 0}),)),
+        (
+            [(DroppedBefore(200, {0: 5}), DroppedBefore(50, {0: 7, 1: 1}))],
+            (DroppedBefore(100, {0: 5, 1: 0}), DroppedBefore(50, {0: 7, 1: 1})),
+        ),
+    ],
+)
+def test_what_all_entries_call_dropped(
+    others: list[tuple[DroppedBefore, ...]], expected: tuple[DroppedBefore, ...]
+) -> None:
+    newest = replace(ENTRY, dropped=(DroppedBefore(100, {0: 9, 1: 4}),))
+    entries = [newest, *(replace(ENTRY, dropped=dropped) for dropped in others)]
+    assert dropped_in_all(entries) == expected
+
+
+# --- through maintenance ----------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -5,7 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 
 import numpy as np
 import pyarrow as pa
@@ -15,10 +16,17 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 from tableflow_assets.errors import LedgerError, ServerUnreachable
 from tableflow_assets.pipeline import Pipeline
 from tableflow_assets.source.log import Log
-from tableflow_assets.table.ledger import PROPERTY, Entry, Forgotten, read_ledger
+from tableflow_assets.table.ledger import (
+    PROPERTY,
+    DroppedBefore,
+    Entry,
+    Forgotten,
+    read_ledger,
+)
 from tableflow_assets.table.verify import PartitionResult, verify
 from tableflow_assets.tableflow import Tableflow
 from tableflow_assets.verify import by_record, read_log
+from tableflow_assets.verify.dropped import Dropped, DroppedOffsets, Gone
 from tableflow_assets.verify.keys import Keys
 from tableflow_assets.verify.provable import Provable
 from tableflow_assets.verify.read_table import Aside
@@ -43,10 +51,13 @@ def compare(
     place: Place = PLACE,
     entry: Entry = ENTRY,
     compacted: bool = False,
+    gone: Gone | None = None,
 ) -> PartitionResult:
     provable = Provable(entry.origin, entry, lambda: compacted)
     aside = Aside({0: numbers(dead)}, {})
-    return by_record.compare(place, numbers(expected), NONE, numbers(rows), aside, provable)
+    return by_record.compare(
+        place, numbers(expected), NONE, gone or Gone(), numbers(rows), aside, provable
+    )
 
 
 @pytest.mark.parametrize(
@@ -130,6 +141,42 @@ def test_what_compaction_took_from_the_log_is_not_held_against_the_table() -> No
     assert (result.rows, result.unproven) == (4, 2)
     assert compare([2, 5], [2, 3, 5, 11], [], compacted=True).unexpected == 1
     assert compare([2, 5], [2, 3], [], compacted=True).missing == 1
+
+
+def test_what_retention_dropped_is_not_missing_and_must_not_be_a_row() -> None:
+    result = compare([0, 1, 2, 3], [2, 3], [], gone=Gone(numbers([0, 1])))
+    assert result.ok
+    assert (result.records, result.expected, result.dropped) == (4, 2, 2)
+    result = compare([0, 1, 2, 3], [1, 2, 3], [], gone=Gone(numbers([0, 1]), numbers([1])))
+    assert (result.unexpected, result.first_unexpected, result.missing) == (1, 1, 0)
+    # The log has lost the record too: then the row's own timestamp tells.
+    place = replace(PLACE, start=2)
+    result = compare([2, 3], [0, 1, 2, 3], [], place, gone=Gone(rows=numbers([1])))
+    assert (result.unexpected, result.first_unexpected, result.unproven) == (1, 1, 1)
+
+
+def test_dropped_is_what_is_older_and_was_read_by_then() -> None:
+    pairs = (DroppedBefore(100, {0: 3, 1: 1}), DroppedBefore(50, {0: 9}))
+    dropped = Dropped(replace(ENTRY, dropped=pairs))
+    heard = DroppedOffsets(dropped)
+    times = [99, 100, 40, 99, 49, 50, 1]
+    for partition in (0, 1, 2):
+        heard.hear(partition, [FakeRecord(*one) for one in enumerate(times)])
+    assert [heard.of(p).tolist() for p in (0, 1, 2, 3)] == [[0, 2, 4, 6], [0], [], []]
+    assert dropped.latest == datetime(1970, 1, 1, 0, 0, 0, 100_000, UTC)
+    assert Dropped(ENTRY).latest is None
+
+
+@dataclass(frozen=True)
+class FakeRecord:
+    at: int
+    milliseconds: int
+
+    def offset(self) -> int:
+        return self.at
+
+    def timestamp(self) -> tuple[int, int]:
+        return 1, self.milliseconds
 
 
 def test_the_judge_shares_nothing_with_the_write_path() -> None:

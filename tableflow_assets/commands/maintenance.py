@@ -1,0 +1,252 @@
+"""`tableflow maintenance`: what the tables need, and the commands that do it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tableflow_assets.commands.show import console, json_option, print_json, print_table
+from tableflow_assets.settings import load_settings
+from tableflow_assets.settings_values import age
+
+if TYPE_CHECKING:
+    from tableflow_assets.maintenance.maintain import Step
+    from tableflow_assets.pipeline import Pipeline
+
+DEFAULT = "status"
+ORPHANS_SHOWN = 20
+
+topics_argument = click.argument("topics", nargs=-1)
+dry_run_option = click.option("--dry-run", is_flag=True, help="Only tell what would be done.")
+force_option = click.option("--force", is_flag=True, help="Also at an age that is not safe.")
+
+
+class _Age(click.ParamType[timedelta]):
+    name = "age"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> timedelta:
+        try:
+            return value if isinstance(value, timedelta) else age(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+class _StatusByDefault(click.Group):
+    """Topics right after `maintenance` are those of its `status`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if not args or (args[0] not in self.commands and args[0] not in ctx.help_option_names):
+            args = [DEFAULT, *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group(cls=_StatusByDefault)
+def maintenance() -> None:
+    """What the tables need (files merged, old snapshots removed), and doing it.
+
+    `tableflow maintenance TOPIC` is short for `tableflow maintenance status TOPIC`. Without a topic,
+    all of them.
+    """
+
+
+@maintenance.command()
+@topics_argument
+@json_option
+def status(topics: tuple[str, ...], as_json: bool) -> None:
+    """Each window's files, and what the table needs and why. Reads metadata only."""
+    from tableflow_assets.maintenance.health import health
+    from tableflow_assets.tableflow import Tableflow
+
+    tableflow = Tableflow(load_settings())
+    found = [health(tableflow.catalog, topic) for topic in tableflow.topics(topics)]
+    if as_json:
+        print_json([one.to_json() for one in found])
+        return
+    columns = ["window", "files", "small", "bytes", "rows", "dead rows", "delete files", "needs"]
+    for one in found:
+        rows = [
+            [
+                *(window.name, window.files, window.small_files, window.bytes, window.rows),
+                *(window.dead_rows, window.delete_files),
+                window.why or ("being written" if window.is_newest else None),
+            ]
+            for window in one.windows
+        ]
+        title = f"{one.topic}: {one.snapshots} snapshots, {one.manifests} manifests"
+        print_table(title, columns, rows)
+        if one.needs:
+            print_table("Needs", ["what", "why"], [[need.kind, need.why] for need in one.needs])
+        else:
+            click.echo("It needs nothing.")
+
+
+@maintenance.command()
+@topics_argument
+@click.option("--window", "windows", multiple=True, help="This one, as `status` names it.")
+@click.option("--include-newest", is_flag=True, help="Also the window that is being written.")
+@click.option(
+    "--strategy", help="binpack, sort or zorder(a, b). Default: the topic's `compaction`."
+)
+@dry_run_option
+@json_option
+def compact(
+    topics: tuple[str, ...],
+    windows: tuple[str, ...],
+    include_newest: bool,
+    strategy: str | None,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Write small files and dead rows anew, in the windows that need it."""
+    from tableflow_assets.maintenance.compact import compact as compact_table
+
+    done = [
+        compact_table(
+            pipeline,
+            strategy=strategy,
+            windows=windows,
+            include_newest=include_newest,
+            dry_run=dry_run,
+        )
+        for pipeline in _pipelines(topics)
+    ]
+    columns = ["topic", "windows", "strategy", "files before", "after", "bytes", "seconds"]
+    rows = [
+        [
+            *(one.topic, _windows(one.windows, one.why), one.strategy, one.files_before),
+            *(one.files_after, one.bytes, one.seconds),
+        ]
+        for one in done
+    ]
+    _show("Would be compacted" if dry_run else "Compacted", columns, rows, done, as_json)
+
+
+@maintenance.command()
+@topics_argument
+@click.option("--older-than", type=_Age(), help="Such as `5 days`. Default: `keep_snapshots`.")
+@force_option
+@dry_run_option
+@json_option
+def expire(
+    topics: tuple[str, ...], older_than: timedelta | None, force: bool, dry_run: bool, as_json: bool
+) -> None:
+    """Remove old snapshots, and the files that only they refer to."""
+    from tableflow_assets.maintenance.expire import expire as expire_snapshots
+
+    done = [
+        expire_snapshots(pipeline, older_than=older_than, dry_run=dry_run, force=force)
+        for pipeline in _pipelines(topics)
+    ]
+    columns = ["table", "before (UTC)", "snapshots", "tags", "data files", "metadata files"]
+    rows = [
+        [
+            *(table.table, f"{one.before:%Y-%m-%d %H:%M:%S}", table.snapshots),
+            *(" ".join(table.tags), table.data_files + table.delete_files, table.metadata_files),
+        ]
+        for one in done
+        for table in one.tables
+    ]
+    _show("Would be expired" if dry_run else "Expired", columns, rows, done, as_json)
+
+
+@maintenance.command()
+@topics_argument
+@click.option("--older-than", type=_Age(), default="3 days", show_default=True)
+@force_option
+@dry_run_option
+@json_option
+def orphans(
+    topics: tuple[str, ...], older_than: timedelta, force: bool, dry_run: bool, as_json: bool
+) -> None:
+    """Remove files that belong to nothing: left by what was killed half-way."""
+    from tableflow_assets.maintenance.orphans import remove_orphans
+
+    done = [
+        remove_orphans(pipeline, older_than=older_than, dry_run=dry_run, force=force)
+        for pipeline in _pipelines(topics)
+    ]
+    columns = ["topic", "files", "bytes", "older than (UTC)"]
+    rows = [
+        [one.topic, len(one.files), one.bytes, f"{one.before:%Y-%m-%d %H:%M:%S}"] for one in done
+    ]
+    _show("Would be removed" if dry_run else "Removed", columns, rows, done, as_json)
+    for one in done if dry_run and not as_json else ():
+        for file in one.files[:ORPHANS_SHOWN]:
+            click.echo(f"{file.modified:%Y-%m-%d %H:%M:%S}  {file.file}")
+        if len(one.files) > ORPHANS_SHOWN:
+            click.echo(f"… and {len(one.files) - ORPHANS_SHOWN} more; --json lists all")
+
+
+@maintenance.command()
+@topics_argument
+@dry_run_option
+@json_option
+def manifests(topics: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
+    """Merge the manifests that many small commits have left."""
+    from tableflow_assets.maintenance.manifests import rewrite_manifests
+
+    done = [rewrite_manifests(pipeline, dry_run=dry_run) for pipeline in _pipelines(topics)]
+    rows = [[one.topic, one.before, one.after] for one in done]
+    title = "Manifests" if dry_run else "Rewritten"
+    _show(title, ["topic", "manifests before", "after"], rows, done, as_json)
+
+
+@maintenance.command()
+@topics_argument
+@dry_run_option
+@json_option
+def run(topics: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
+    """Do all that `status` says is needed; a step that fails stops no other."""
+    from tableflow_assets.maintenance.maintain import maintain
+
+    def tell(topic: str) -> Callable[[Step], None]:
+        def on_step(step: Step) -> None:
+            if step.state == "begins" and not as_json:
+                console.print(f"{topic}: {step.kind} ({step.why})", markup=False, highlight=False)
+
+        return on_step
+
+    done = [
+        maintain(pipeline, dry_run=dry_run, on_step=tell(pipeline.topic.name))
+        for pipeline in _pipelines(topics)
+    ]
+    columns = ["topic", "step", "state", "seconds", "why"]
+    rows = [
+        [one.topic, step.kind, step.state, step.seconds, step.error or step.why]
+        for one in done
+        for step in one.steps
+    ]
+    _show("Would be done" if dry_run else "Done", columns, rows, done, as_json)
+    if any(one.failed for one in done):
+        raise SystemExit(1)
+
+
+def _pipelines(names: tuple[str, ...]) -> list[Pipeline]:
+    """Of the topics asked for, which must have a table; else of all that have one."""
+    from tableflow_assets.tableflow import Tableflow
+
+    tableflow = Tableflow(load_settings())
+    topics = tableflow.topics(names)
+    chosen = [topic for topic in topics if names or tableflow.catalog.find(topic.table)]
+    return [tableflow.pipeline(topic) for topic in chosen]
+
+
+def _windows(names: Iterable[str], why: Iterable[str]) -> str:
+    told = [
+        f"{name}: {reason}" if reason else name for name, reason in zip(names, why, strict=True)
+    ]
+    return "\n".join(told)
+
+
+def _show(
+    title: str, columns: list[str], rows: list[list[Any]], done: Iterable[Any], as_json: bool
+) -> None:
+    if as_json:
+        print_json([one.to_json() for one in done])
+    elif rows:
+        print_table(title, columns, rows)
+    else:
+        click.echo("There is nothing to do.")

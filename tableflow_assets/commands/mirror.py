@@ -1,0 +1,130 @@
+"""`tableflow mirror`: the Delta log, brought up to the Iceberg table or compared with it."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tableflow_assets.commands.existing import existing_table
+from tableflow_assets.commands.show import (
+    console,
+    json_option,
+    print_json,
+    print_table,
+    progress_bar,
+)
+from tableflow_assets.errors import SettingsError, TableflowError
+from tableflow_assets.settings import Topic, load_settings
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+    from tableflow_assets.table.delta.compare import Compared
+    from tableflow_assets.tableflow import Tableflow
+
+
+@click.command()
+@click.argument("topics", nargs=-1, metavar="TOPIC...", required=True)
+@click.option("--check", is_flag=True, help="Only compare both formats, file by file.")
+@click.option("--rows", is_flag=True, help="Compare value by value, too: reads both tables.")
+@json_option
+def mirror(topics: tuple[str, ...], check: bool, rows: bool, as_json: bool) -> None:
+    """Write what the Delta logs of tables do not show yet, or check them; exit 1 on any difference.
+
+    Runs do the former by themselves, after every commit. `tableflow repair` mends what a check finds.
+    """
+    from tableflow_assets.tableflow import Tableflow
+
+    tableflow = Tableflow(load_settings())
+    chosen = tableflow.topics(topics)
+    if check or rows:
+        compared = [_compare(tableflow, topic, rows) for topic in chosen]
+        _show_compared(compared, as_json)
+        sys.exit(0 if all(one.ok for one in compared) else 1)
+    results = [_catch_up(tableflow, topic) for topic in chosen]
+    _show_mirrored(results, as_json)
+    sys.exit(1 if any(one["problem"] for one in results) else 0)
+
+
+def _mirrored_table(tableflow: Tableflow, topic: Topic) -> Table:
+    from tableflow_assets.table.formats import is_delta
+
+    table = existing_table(tableflow, topic)
+    if not is_delta(table):
+        raise SettingsError(
+            f"The table of {topic.name!r} is not kept as Delta.",
+            "Add `delta` to its `formats` in tableflow.yaml; the next run writes the Delta log.",
+        )
+    return table
+
+
+def _catch_up(tableflow: Tableflow, topic: Topic) -> dict[str, Any]:
+    from tableflow_assets.table.delta.mirror import catch_up
+    from tableflow_assets.table.delta.upkeep import standing
+
+    table = _mirrored_table(tableflow, topic)
+    before, written, problem = standing(tableflow.catalog, table), 0, ""
+    try:
+        written = catch_up(tableflow.catalog, table)
+    except TableflowError as error:
+        problem = str(error)
+    after = standing(tableflow.catalog, table)
+    return {
+        "topic": topic.name,
+        "behind_before": before.behind,
+        "versions_written": written,
+        "version": after.version,
+        # As text: JSON's numbers are shorter than Iceberg's.
+        "snapshot": None if after.snapshot is None else str(after.snapshot),
+        "problem": problem,
+    }
+
+
+def _compare(tableflow: Tableflow, topic: Topic, rows: bool) -> Compared:
+    from tableflow_assets.table.delta.compare import compare
+    from tableflow_assets.table.windows import rows_in
+
+    table = _mirrored_table(tableflow, topic)
+    with progress_bar() as progress:
+        task = progress.add_task(topic.name, total=2 * rows_in(table), visible=rows)
+        return compare(
+            tableflow.catalog,
+            table,
+            rows=rows,
+            on_read=lambda count: progress.advance(task, count),
+        )
+
+
+def _show_mirrored(results: list[dict[str, Any]], as_json: bool) -> None:
+    if as_json:
+        print_json(results)
+        return
+    columns = ["topic", "behind_before", "versions_written", "version", "snapshot"]
+    rows = [[one[name] for name in columns] for one in results]
+    print_table("Delta logs", [name.replace("_", " ") for name in columns], rows)
+    for one in results:
+        if one["problem"]:
+            _say(f"{one['topic']}: {one['problem']}")
+
+
+def _show_compared(compared: list[Compared], as_json: bool) -> None:
+    if as_json:
+        print_json([one.to_json() for one in compared])
+        return
+    columns = ["topic", "snapshot", "version", "files", "rows", "deleted_rows", "rows_compared"]
+    rows = [one.to_json() for one in compared]
+    names = [name.replace("_", " ") for name in columns]
+    print_table(
+        "Iceberg against Delta",
+        [*names, "findings"],
+        [[*(row[name] for name in columns), len(row["findings"])] for row in rows],
+    )
+    for one in compared:
+        for finding in one.findings:
+            _say(f"{one.topic}, {finding.kind.replace('_', ' ')}: {finding.problem}")
+
+
+def _say(text: str) -> None:
+    console.print(text, markup=False, highlight=False, soft_wrap=True)

@@ -1,0 +1,64 @@
+"""`tableflow repair`: what is wrong with a table or its mirror, mended where it can be."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from tableflow_assets.commands.rebuild import windows_from_to
+from tableflow_assets.commands.show import console, json_option, print_json
+from tableflow_assets.settings import load_settings
+
+if TYPE_CHECKING:
+    from tableflow_assets.repair import Repaired, Step
+
+
+@click.command()
+@click.argument("topic")
+@click.option(
+    "--window", help="Of lost rows only this window's: 2026-11-16, or 2026-11-16-07:00 for an hour."
+)
+@click.option("--until", help="With --window: the last window of a range.")
+@click.option("--dry-run", is_flag=True, help="Only show what is wrong, and what would be done.")
+@json_option
+def repair(topic: str, window: str | None, until: str | None, dry_run: bool, as_json: bool) -> None:
+    """Mend a table and its Delta log where that loses nothing; exit 1 if something is left to decide.
+
+    Rows whose files are gone are read from the log again. A Delta log that is damaged, or that others
+    have written to, is made to say what the Iceberg table says.
+    """
+    from tableflow_assets.repair import repair as repair_topic
+    from tableflow_assets.repair_windows import Span
+    from tableflow_assets.tableflow import Tableflow
+
+    if until and not window:
+        raise click.UsageError("--until needs --window")
+    tableflow = Tableflow(load_settings())
+    pipeline = tableflow.pipeline(tableflow.topic(topic))
+    only = Span(*windows_from_to(pipeline.topic, window, until or window)) if window else None
+
+    def tell(step: Step) -> None:
+        if not as_json:
+            _say(f"{step.problem}\n  {'Would do' if dry_run else 'Now'}: {step.remedy}")
+
+    done = repair_topic(pipeline, only=only, run_id="cli", dry_run=dry_run, on_step=tell)
+    if as_json:
+        print_json(done.to_json())
+    else:
+        _show(done)
+    sys.exit(0 if done.ok else 1)
+
+
+def _show(done: Repaired) -> None:
+    for one in done.left:
+        _say(f"{one.problem}\n  Next step: {one.next_step}")
+    if not done.steps and not done.left:
+        _say(f"{done.topic}: nothing is wrong.")
+    elif not done.dry_run and done.steps:
+        _say(f"{done.topic}: {len(done.steps)} repaired, {len(done.left)} left.")
+
+
+def _say(text: str) -> None:
+    console.print(text, markup=False, highlight=False, soft_wrap=True)

@@ -1,0 +1,79 @@
+"""`tableflow rollback`: a table as it was, its ledger with it."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from tableflow_assets.commands.show import json_option, print_json, print_table
+from tableflow_assets.moments import FORMS, moment
+from tableflow_assets.settings import load_settings
+
+if TYPE_CHECKING:
+    from tableflow_assets.rollback import Rollback
+
+
+@click.command()
+@click.argument("topic")
+@click.option("--to", "when", required=True, metavar="WHEN", help=f"Which state: {FORMS}.")
+@click.option("--dry-run", is_flag=True, help="Only show what would be dropped.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@json_option
+def rollback(topic: str, when: str, dry_run: bool, yes: bool, as_json: bool) -> None:
+    """Take a table back to an earlier state; the next run reads the rest of the log again.
+
+    What was current stays readable under a tag. Without --yes and without a terminal to ask on,
+    nothing is done.
+    """
+    from tableflow_assets.rollback import find, roll_back
+    from tableflow_assets.tableflow import Tableflow
+
+    tableflow = Tableflow(load_settings())
+    pipeline = tableflow.pipeline(tableflow.topic(topic))
+    found = find(pipeline, moment(when))
+    is_asked = not (yes or dry_run or as_json or found.is_nothing) and sys.stdin.isatty()
+    if is_asked:
+        _show(found)
+        click.confirm("Roll back?", abort=True, err=True)
+    if (yes or is_asked) and not dry_run:
+        found = roll_back(pipeline, found)
+    if as_json:
+        print_json(found.to_json())
+        return
+    if not is_asked:
+        _show(found)
+    _conclude(found)
+
+
+def _show(found: Rollback) -> None:
+    rows = [
+        [
+            str(one.snapshot_id),
+            one.at.strftime("%Y-%m-%d %H:%M:%S"),
+            one.operation,
+            one.rows_added,
+            one.rows_deleted,
+            one.run_id,
+        ]
+        for one in found.dropped
+    ]
+    title = "Dropped" if found.is_done else "Would be dropped"
+    columns = ["snapshot", "since (UTC)", "operation", "rows added", "rows deleted", "run"]
+    print_table(f"{title}: states of {found.topic}", columns, rows)
+    click.echo(f"Rows: {found.rows_before} → {found.to.rows}, of snapshot {found.to.snapshot_id}.")
+    for partition, (start, end) in found.to_read_again.items():
+        again = f"{end - start} offsets, {start} to {end - 1}"
+        click.echo(f"Partition {partition}: {again}, are read again by the next run.")
+
+
+def _conclude(found: Rollback) -> None:
+    if found.is_nothing:
+        click.echo("The table is in this state already.")
+    elif not found.is_done:
+        click.echo("Nothing was changed. With --yes it is.")
+    else:
+        click.echo(f"Rolled back. What was current is kept under the tag {found.kept_as}.")
+    if found.suspended and found.is_done:
+        click.echo(f"The topic is suspended. Go on with: tableflow resume {found.topic}")

@@ -1,0 +1,142 @@
+"""`tableflow soak`: many small commits to one table, and what becomes of it."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from rich.markup import escape
+
+from tableflow_assets.commands.show import (
+    console,
+    json_option,
+    print_json,
+    print_table,
+    progress_bar,
+)
+from tableflow_assets.commands.stack import interrupted_once
+from tableflow_assets.settings import Settings
+
+if TYPE_CHECKING:
+    from tableflow_assets.commands.soak_run import Report
+
+
+@click.command()
+@click.option("--commits", type=click.IntRange(min=1), default=500, show_default=True)
+@click.option(
+    "--records", type=click.IntRange(min=1), default=200, show_default=True, help="Of a commit."
+)
+@click.option(
+    "--maintain-every",
+    type=click.IntRange(min=1),
+    default=50,
+    show_default=True,
+    help="Commits between two rounds of maintenance.",
+)
+@click.option(
+    "--state",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="The folder of its servers, which is kept. Default: a temporary one.",
+)
+@click.option(
+    "--chart",
+    "chart_file",
+    type=click.Path(path_type=Path, dir_okay=False, writable=True),
+    help="Draw files and query times over the commits, as SVG.",
+)
+@json_option
+def soak(
+    commits: int,
+    records: int,
+    maintain_every: int,
+    state: Path | None,
+    chart_file: Path | None,
+    as_json: bool,
+) -> None:
+    """Many small commits on servers of its own; exit 1 if files pile up or queries become slow."""
+    folder = state.absolute() if state else Path(tempfile.mkdtemp(prefix="tableflow-soak-"))
+    is_done_with = False
+    try:
+        with interrupted_once(), progress_bar() as progress:
+            task = progress.add_task("starting the servers", total=commits)
+            report = run_soak(
+                folder,
+                (commits, records, maintain_every),
+                lambda number: progress.update(task, description="commits", completed=number),
+            )
+        is_done_with = report.ok
+    except KeyboardInterrupt:
+        is_done_with = True
+        raise
+    finally:
+        if is_done_with and state is None:
+            shutil.rmtree(folder, ignore_errors=True)
+        else:
+            click.echo(f"The logs of the servers are in {folder}", err=True)
+    if chart_file:
+        chart_file.write_text(drawn(report))
+    if as_json:
+        print_json(report.to_json())
+    else:
+        _print(report)
+    sys.exit(0 if report.ok else 1)
+
+
+def run_soak(
+    folder: Path, numbers: tuple[int, int, int], on_commit: Callable[[int], None]
+) -> Report:
+    """On servers of its own, which are gone afterwards, whatever happens."""
+    from tableflow_assets.commands.soak_run import Soak
+    from tableflow_assets.stack.stack import Stack
+    from tableflow_assets.tableflow import Tableflow
+
+    with Stack(folder):
+        tableflow = Tableflow(Settings(state_dir=folder))
+        report = Soak(tableflow, *numbers).run(on_commit)
+        tableflow.close()
+        return report
+
+
+def drawn(report: Report) -> str:
+    from tableflow_assets.commands.soak_chart import Line, Panel, chart
+
+    points = report.points
+    ends = (points[0].commits, points[-1].commits) if points else ()
+    files = [
+        Line("of the table", [(one.commits, one.files) for one in points]),
+        Line("in the bucket", [(one.commits, one.listed) for one in points]),
+        Line("bound", [(x, report.files_bound) for x in ends], dashed=True),
+    ]
+    times = [
+        Line("Iceberg", [(one.commits, one.iceberg_ms) for one in points]),
+        Line("Delta", [(one.commits, one.delta_ms) for one in points]),
+        *(
+            Line(f"{name}, written anew", [(x, taken) for x in ends], dashed=True)
+            for name, taken in report.fresh_ms.items()
+        ),
+    ]
+    panels = [Panel("Data files", files), Panel("A query by DuckDB, ms", times)]
+    return chart(panels, "commits")
+
+
+def _print(report: Report) -> None:
+    print_table(
+        f"{report.commits} commits, {report.records} records",
+        ["commits", "files", "in the bucket", "snapshots", "Iceberg, ms", "Delta, ms"],
+        [
+            [one.commits, one.files, one.listed, one.snapshots, one.iceberg_ms, one.delta_ms]
+            for one in report.points
+        ],
+    )
+    for name, ratio in report.ratios.items():
+        end, fresh = report.end_ms[name], report.fresh_ms[name]
+        text = f"{name}: {end} ms at the end, {fresh} ms written anew: {ratio} times as long"
+        console.print(text, highlight=False)
+    for problem in report.problems:
+        console.print(f"[red]{escape(problem)}[/]", highlight=False)
+    click.echo("All held." if report.ok else "FAILED.")

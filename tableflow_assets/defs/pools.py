@@ -1,0 +1,36 @@
+"""A table's pool, for steps that learn only while they run which table they work on.
+
+An op whose table is known beforehand just names its `pool`. The steps of maintenance are the same for all
+tables: there are as many of them as a run has topics.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import dagster as dg
+from dagster._core.execution.plan.instance_concurrency_context import InstanceConcurrencyContext
+
+LOOK_EVERY_SECONDS = 0.2
+
+
+@contextmanager
+def in_pool(context: dg.OpExecutionContext, pool: str, priority: int = 0) -> Iterator[None]:
+    """Wait for the pool as Dagster's own steps do, and hold a slot of it meanwhile.
+
+    ``priority``: among those that wait; a run of a table has 0.
+    """
+    step = context.get_step_execution_context().step.key
+    with InstanceConcurrencyContext(context.instance, context.run) as pools:
+        is_waiting = False
+        while not pools.claim(pool, step, priority):
+            if not is_waiting:
+                context.log.info(f"waiting for the runs in the pool {pool}")
+            is_waiting = True
+            time.sleep(LOOK_EVERY_SECONDS)
+        try:
+            yield
+        finally:
+            pools.free_step(step)

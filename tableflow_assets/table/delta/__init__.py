@@ -1,0 +1,1 @@
+"""The Delta log over an Iceberg table's own files."""

@@ -1,0 +1,45 @@
+"""Checkpoints of a Delta log: so that a reader need not read it from its beginning."""
+
+from __future__ import annotations
+
+import logging
+
+from tableflow_assets.connections import S3Connection
+
+# Versions. What a checkpoint costs follows the number of files; so it comes less often where there are
+# many of them, but often enough that a reader has few versions to read behind it.
+EVERY, SELDOM = 20, 100
+FILES_A_VERSION = 100
+logger = logging.getLogger(__name__)
+
+
+def is_due(version: int, files: int) -> bool:
+    every = min(max(EVERY, files // FILES_A_VERSION), SELDOM)
+    return version > 0 and version % every == 0
+
+
+def write_checkpoint(location: str, storage: S3Connection) -> bool:
+    """False, with a warning, if it cannot be had now: the log is whole without it."""
+    from deltalake import DeltaTable  # takes a while to load, and is seldom needed
+    from deltalake.exceptions import DeltaError
+
+    try:
+        DeltaTable(location, storage_options=storage_options(storage)).create_checkpoint()
+    except (DeltaError, OSError) as error:
+        logger.warning("no checkpoint of the Delta log at %s: %s", location, error)
+        return False
+    return True
+
+
+def storage_options(storage: S3Connection) -> dict[str, str]:
+    """How delta-rs calls what it needs to know of an object store."""
+    options = {
+        "AWS_ENDPOINT_URL": storage.endpoint,
+        "AWS_REGION": storage.region,
+        "AWS_ACCESS_KEY_ID": storage.access_key,
+        "AWS_SECRET_ACCESS_KEY": storage.secret_key,
+        "AWS_ALLOW_HTTP": "true" if (storage.endpoint or "").startswith("http://") else None,
+        "AWS_VIRTUAL_HOSTED_STYLE_REQUEST": "false" if storage.path_style else None,
+        "AWS_CONDITIONAL_PUT": "etag",
+    }
+    return {key: value for key, value in options.items() if value is not None}

@@ -1,0 +1,205 @@
+"""Both formats, value by value: pyiceberg reads one, delta-rs the other, and DuckDB compares.
+
+Rows are told apart by their place in the log. So that it takes little memory, whatever the table's size,
+both sides are read once and summed up by blocks of offsets. Only where the sums of a block differ are
+its rows looked at, in a second pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyiceberg.expressions import AlwaysTrue
+from pyiceberg.io.pyarrow import ArrowScan, schema_to_pyarrow
+from pyiceberg.table import FileScanTask, Table
+from pyiceberg.table.snapshots import Snapshot
+
+if TYPE_CHECKING:
+    import duckdb
+    from deltalake import DeltaTable
+
+BLOCK = 65536  # offsets
+BLOCKS_SHOWN, ROWS_SHOWN = 3, 10
+BYTES_AT_ONCE = 128 * 2**20  # of files: pyiceberg holds in memory all that it reads at once
+Batches = Callable[[], Iterator[pa.RecordBatch]]
+Block = tuple[int | None, int | None]  # a partition of the topic, and a number
+
+
+@dataclass(frozen=True)
+class RowsCompared:
+    rows: int | None  # None where they could not be read
+    problems: tuple[str, ...]
+
+
+def compare_rows(
+    table: Table, snapshot: Snapshot, delta: DeltaTable, on_read: Callable[[int], None]
+) -> RowsCompared:
+    """``on_read``: is told of the rows read, of either side."""
+    import duckdb
+    from deltalake.exceptions import DeltaError
+
+    try:
+        with closing(duckdb.connect()) as connection:
+            sides = _iceberg_side(table, snapshot), _delta_side(delta)
+            return _Comparison(connection, *sides, on_read).run()
+    except (duckdb.Error, DeltaError, OSError, pa.ArrowException) as error:
+        first_line = next(iter(str(error).splitlines()), "")
+        return RowsCompared(None, (f"The rows could not be compared: {first_line}",))
+
+
+@dataclass(frozen=True)
+class _Side:
+    format: str
+    schema: pa.Schema
+    batches: Batches
+
+
+def _iceberg_side(table: Table, snapshot: Snapshot) -> _Side:
+    columns = table.schema()
+    schema = schema_to_pyarrow(columns, include_field_ids=False)
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        tasks = table.scan(snapshot_id=snapshot.snapshot_id).plan_files()
+        reader = ArrowScan(table.metadata, table.io, columns, AlwaysTrue())
+        for some in _by_bytes(tasks):
+            for batch in reader.to_record_batches(some):
+                yield from pa.Table.from_batches([batch]).cast(schema).to_batches()
+
+    return _Side("Iceberg", schema, batches)
+
+
+def _by_bytes(tasks: Iterable[FileScanTask]) -> Iterator[list[FileScanTask]]:
+    some: list[FileScanTask] = []
+    size = 0
+    for task in tasks:
+        if some and size + task.file.file_size_in_bytes > BYTES_AT_ONCE:
+            yield some
+            some, size = [], 0
+        some.append(task)
+        size += task.file.file_size_in_bytes
+    if some:
+        yield some
+
+
+def _delta_side(delta: DeltaTable) -> _Side:
+    from deltalake import QueryBuilder
+
+    def read() -> pa.RecordBatchReader:
+        query = QueryBuilder().register("delta_table", delta).execute("SELECT * FROM delta_table")
+        return pa.RecordBatchReader.from_stream(query)
+
+    return _Side("Delta", read().schema, lambda: iter(read()))
+
+
+class _Comparison:
+    """Columns are called c0, c1, …: no name from outside is part of a query."""
+
+    def __init__(
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        iceberg: _Side,
+        delta: _Side,
+        on_read: Callable[[int], None],
+    ) -> None:
+        self._duckdb, self._on_read = connection, on_read
+        self._sides = (iceberg, delta)
+        # What only one of them has is a finding of its own.
+        self._columns = [name for name in iceberg.schema.names if name in delta.schema.names]
+        place = f"c{self._columns.index('_kafka')}"
+        self._offset = f'{place}."partition" AS "partition", {place}."offset" AS "offset"'
+        self._block = f'{place}."partition", {place}."offset" // {BLOCK}'
+        types = self._types_of(iceberg)
+        self._values = [f"c{at}::{kind}" for at, kind in enumerate(types)]
+
+    def run(self) -> RowsCompared:
+        iceberg, delta = (self._sums(side) for side in self._sides)
+        every = sorted(iceberg.keys() | delta.keys(), key=str)
+        different = [block for block in every if iceberg.get(block) != delta.get(block)]
+        problems = self._look_into(different[:BLOCKS_SHOWN]) if different else []
+        if len(different) > BLOCKS_SHOWN:
+            problems.append(f"And {len(different) - BLOCKS_SHOWN} more blocks of {BLOCK} offsets.")
+        return RowsCompared(sum(count for count, _ in iceberg.values()), tuple(problems))
+
+    def _sums(self, side: _Side) -> dict[Block, tuple[int, int]]:
+        """By block: how many rows, and the sum of their hashes."""
+        hashed = f"sum(hash({', '.join(self._values)})::HUGEINT)"
+        query = f"SELECT {self._block}, count(*), {hashed} FROM side GROUP BY ALL"  # noqa: S608
+        answer = self._ask(side, query)
+        return {(partition, block): (count, total) for partition, block, count, total in answer}
+
+    def _look_into(self, blocks: Iterable[Block]) -> list[str]:
+        wanted = ", ".join(f"({_literal(one)}, {_literal(other)})" for one, other in blocks)
+        values = ", ".join(f"{value} AS c{at}" for at, value in enumerate(self._values))
+        where = f"({self._block}) IN ({wanted})"
+        chosen = f"SELECT {self._offset}, {values} FROM side WHERE {where}"  # noqa: S608
+        for side in self._sides:
+            self._ask(side, f"CREATE TABLE {side.format} AS {chosen}")
+        return [*self._counted_differently(), *self._of_other_values()]
+
+    def _counted_differently(self) -> Iterator[str]:
+        """Rows that are not there equally often, by their place in the log."""
+        counts = 'SELECT "partition", "offset", count(*) AS rows FROM {} GROUP BY ALL'
+        found = self._duckdb.execute(
+            'SELECT "partition", "offset", coalesce(i.rows, 0), coalesce(d.rows, 0)'  # noqa: S608
+            f" FROM ({counts.format('Iceberg')}) i FULL JOIN ({counts.format('Delta')}) d"
+            ' USING ("partition", "offset")'
+            f" WHERE i.rows IS DISTINCT FROM d.rows ORDER BY ALL LIMIT {ROWS_SHOWN}"
+        ).fetchall()
+        for partition, offset, iceberg, delta in found:
+            yield (
+                f"The record {partition}:{offset} is {iceberg} times in the Iceberg table,"
+                f" {delta} times in the Delta table."
+            )
+
+    def _of_other_values(self) -> Iterator[str]:
+        differing = ", ".join(
+            f"CASE WHEN i.c{at} IS DISTINCT FROM d.c{at} THEN {at} END"
+            for at in range(len(self._columns))
+        )
+        found = self._duckdb.execute(
+            'SELECT * FROM (SELECT "partition", "offset",'  # noqa: S608
+            f" list_filter([{differing}], lambda one: one IS NOT NULL) AS columns"
+            ' FROM Iceberg i JOIN Delta d USING ("partition", "offset"))'
+            f" WHERE len(columns) > 0 ORDER BY ALL LIMIT {ROWS_SHOWN}"
+        ).fetchall()
+        for partition, offset, columns in found:
+            names = ", ".join(self._columns[at] for at in columns)
+            yield f"The record {partition}:{offset} has other values in {names}."
+
+    def _types_of(self, side: _Side) -> list[str]:
+        """As DuckDB calls them; the other side's values become the same."""
+        nothing = side.schema.empty_table().select(self._columns)
+        self._duckdb.register("side", nothing.rename_columns(self._names))
+        types = self._duckdb.execute("DESCRIBE side").fetchall()
+        self._duckdb.unregister("side")
+        return [row[1] for row in types]
+
+    @property
+    def _names(self) -> list[str]:
+        return [f"c{at}" for at in range(len(self._columns))]
+
+    def _ask(self, side: _Side, query: str) -> list[tuple[Any, ...]]:
+        """With the table `side`: its rows, as they are read."""
+        columns = zip(self._columns, self._names, strict=True)
+        schema = pa.schema([side.schema.field(name).with_name(new) for name, new in columns])
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            for batch in side.batches():
+                self._on_read(batch.num_rows)
+                yield pa.RecordBatch.from_arrays(
+                    [batch.column(name) for name in self._columns], schema=schema
+                )
+
+        self._duckdb.register("side", pa.RecordBatchReader.from_batches(schema, batches()))
+        try:
+            return self._duckdb.execute(query).fetchall()
+        finally:
+            self._duckdb.unregister("side")
+
+
+def _literal(number: int | None) -> str:
+    return "NULL" if number is None else f"{number:d}"

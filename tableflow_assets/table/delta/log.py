@@ -1,0 +1,170 @@
+"""A table's Delta log: numbered JSON files, each written once, and checkpoints of all before them."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from tableflow_assets.errors import MirrorError
+from tableflow_assets.table.delta.store import Store
+
+FOLDER = "_delta_log"
+LAST_CHECKPOINT = f"{FOLDER}/_last_checkpoint"
+_COMMIT = re.compile(rf"{FOLDER}/(\d{{20}})\.json")
+_CHECKPOINT = re.compile(rf"{FOLDER}/(\d{{20}})\.checkpoint\.parquet")
+
+Action = dict[str, Any]
+
+
+def commit_name(version: int) -> str:
+    return f"{FOLDER}/{version:020d}.json"
+
+
+def checkpoint_name(version: int) -> str:
+    return f"{FOLDER}/{version:020d}.checkpoint.parquet"
+
+
+@dataclass
+class State:
+    """What a reader of some version sees: its files, by their encoded paths."""
+
+    version: int
+    files: dict[str, Action] = field(default_factory=dict)
+    metadata: Action | None = None
+    protocol: Action | None = None
+
+    def apply(self, action: Action) -> None:
+        if add := action.get("add"):
+            self.files[add["path"]] = add
+        elif remove := action.get("remove"):
+            known = self.files.get(remove["path"])
+            if known and _vector(known) == _vector(remove):
+                del self.files[remove["path"]]
+        elif metadata := action.get("metaData"):
+            self.metadata = metadata
+        elif protocol := action.get("protocol"):
+            self.protocol = protocol
+
+
+def _is_action(line: Any) -> bool:
+    """By its form, whoever wrote it."""
+    if not isinstance(line, dict) or not all(isinstance(said, dict) for said in line.values()):
+        return False
+    files = [line[kind] for kind in ("add", "remove") if kind in line]
+    return all(isinstance(file.get("path"), str) for file in files)
+
+
+def _vector(file: Action) -> tuple[Any, ...] | None:
+    vector = file.get("deletionVector")
+    return (vector["pathOrInlineDv"], vector.get("offset")) if vector else None
+
+
+class DeltaLog:
+    """As it is when first looked at, and what is appended by it: make a new one to look again."""
+
+    def __init__(self, store: Store, topic: str) -> None:
+        self.store, self._topic = store, topic
+
+    @cached_property
+    def checkpoint(self) -> int:
+        """The version of the newest checkpoint; -1 if there is none."""
+        hint = self.store.read(LAST_CHECKPOINT)
+        if hint is None:
+            return -1
+        try:
+            return int(json.loads(hint)["version"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise self._broken(LAST_CHECKPOINT, error) from error
+
+    @cached_property
+    def versions(self) -> list[int]:
+        """Those of the commits from the newest checkpoint on, in order."""
+        after = commit_name(self.checkpoint - 1).removeprefix(f"{FOLDER}/")
+        names = self.store.names(FOLDER, after if self.checkpoint > 0 else "")
+        versions = [int(found[1]) for name in names if (found := _COMMIT.fullmatch(name))]
+        if versions:
+            first = min(versions[0], self.checkpoint + 1)
+            if missing := set(range(first, versions[-1])) - set(versions):
+                raise self._broken(commit_name(min(missing)), "is missing")
+        return versions
+
+    @property
+    def newest(self) -> int:
+        """The newest version; -1 where there is no log."""
+        return self.versions[-1] if self.versions else self.checkpoint
+
+    def commit(self, version: int) -> list[Action]:
+        name = commit_name(version)
+        content = self.store.read(name)
+        if content is None:
+            raise self._broken(name, "is missing")
+        try:
+            actions = [json.loads(line) for line in content.splitlines() if line.strip()]
+        except ValueError as error:
+            raise self._broken(name, error) from error
+        if not actions or not all(map(_is_action, actions)):
+            raise self._broken(name, "holds no actions")
+        return actions
+
+    def commit_if_whole(self, version: int) -> list[Action]:
+        """Nothing, if it is damaged: for those that readers begin after."""
+        try:
+            return self.commit(version)
+        except MirrorError:
+            return []
+
+    def append(self, version: int, actions: Iterable[Action]) -> bool:
+        """False if somebody else has written that version."""
+        lines = [json.dumps(action, separators=(",", ":")) for action in actions]
+        content = "\n".join(lines).encode() + b"\n"
+        is_ours = self.store.put_if_absent(commit_name(version), content)
+        if is_ours and "versions" in self.__dict__:
+            self.versions.append(version)
+        return is_ours
+
+    def state(self) -> State:
+        """Of the newest version."""
+        state = State(self.newest)
+        if self.checkpoint >= 0:
+            for action in self._checkpointed():
+                state.apply(action)
+        for version in self.versions:
+            if version > self.checkpoint:
+                for action in self.commit(version):
+                    state.apply(action)
+        return state
+
+    def all_files(self) -> list[str]:
+        return self.store.names(FOLDER)
+
+    def all_commits(self) -> list[int]:
+        """Also those before the newest checkpoint, as far as they are still there."""
+        return [int(found[1]) for name in self.all_files() if (found := _COMMIT.fullmatch(name))]
+
+    def all_checkpoints(self) -> list[int]:
+        names = self.all_files()
+        return [int(found[1]) for name in names if (found := _CHECKPOINT.fullmatch(name))]
+
+    def _checkpointed(self) -> list[Action]:
+        name = checkpoint_name(self.checkpoint)
+        content = self.store.read(name)
+        if content is None:
+            raise self._broken(name, "is missing")
+        try:
+            table = pq.read_table(io.BytesIO(content), columns=["add", "metaData", "protocol"])
+            return table.to_pylist()  # type: ignore[no-any-return]
+        except (OSError, ValueError, KeyError) as error:
+            raise self._broken(name, error) from error
+
+    def _broken(self, name: str, why: object) -> MirrorError:
+        return MirrorError(
+            f"The Delta log of {self._topic!r} is damaged: {name} {why}.",
+            f"The Iceberg table is not concerned. Make the log anew: tableflow repair {self._topic}",
+        )

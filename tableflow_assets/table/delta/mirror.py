@@ -1,0 +1,432 @@
+"""The Delta log of a table, derived from its Iceberg snapshots over the same Parquet files.
+
+Every state that the Iceberg table has had becomes one Delta version, which names the snapshot that it
+mirrors. So a run that died in between costs nothing: whoever looks next sees what is missing and writes
+it. Versions are written if absent: two who mirror at once write the same, or one of them looks again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import time
+import uuid
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any
+from urllib.parse import quote
+
+from pyiceberg.manifest import DataFile
+from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Snapshot
+from pyroaring import BitMap64
+
+from tableflow_assets.boundary import reached
+from tableflow_assets.catalog.rest import RestCatalog
+from tableflow_assets.errors import CommitConflict, MirrorError
+from tableflow_assets.table.delta.changes import Changes, content_of, states_since
+from tableflow_assets.table.delta.checkpoint import is_due, write_checkpoint
+from tableflow_assets.table.delta.log import Action, DeltaLog, State
+from tableflow_assets.table.delta.schema import delta_schema, features
+from tableflow_assets.table.delta.stats import StatsWriter, loosened
+from tableflow_assets.table.delta.store import store_at
+from tableflow_assets.table.delta.vectors import read_vector, write_vectors
+from tableflow_assets.table.formats import delta_root, is_delta, topic_of
+from tableflow_assets.table.snapshots import is_compaction
+
+WRITER = "tableflow_assets"
+VECTORS = "deletionVectors"
+# A writer must leave a table alone that has a feature it does not know: no VACUUM of Iceberg's files, no
+# change that Iceberg would not see. Readers do not look at it.
+NO_OTHER_WRITERS = "tableflowMirror"
+ATTEMPTS = 5
+logger = logging.getLogger(__name__)
+
+
+def follow(catalog: RestCatalog, table: Table, *, is_fresh: bool = False) -> None:
+    """After a commit to the Iceberg table. Never raises: that commit is done, whatever happens here.
+
+    What could not be written is written by the next who looks; the check `delta_mirror` says so
+    meanwhile.
+    """
+    try:
+        if is_delta(table):
+            catch_up(catalog, table, is_fresh=is_fresh)
+    except Exception as error:
+        logger.warning("%s: its Delta log is behind: %s", topic_of(table), error)
+
+
+def catch_up(catalog: RestCatalog, table: Table, *, is_fresh: bool = False) -> int:
+    """Write the versions that are missing; return how many.
+
+    ``is_fresh``: the table is as our own commit has left it, and need not be asked for again.
+    """
+    written = _insist(catalog, table, lambda mirror: mirror.catch_up(is_fresh))
+    reached("mirrored")
+    return written
+
+
+def _insist(catalog: RestCatalog, table: Table, write: Callable[[_Mirror], int]) -> int:
+    for _ in range(ATTEMPTS):
+        try:
+            return write(_Mirror(catalog, table))
+        except _Overtaken:
+            continue
+    raise CommitConflict(
+        f"Others kept writing to the Delta log of {topic_of(table)!r} at the same time.",
+        "Run again: it goes on where they are.",
+    )
+
+
+def write_anew(catalog: RestCatalog, table: Table) -> int:
+    """Bring the log to the table's state, whoever has written to it; return the version."""
+    return _insist(catalog, table, lambda mirror: mirror.write_everything())
+
+
+@dataclass(frozen=True)
+class Mirrored:
+    """What the newest version of a log says of itself."""
+
+    version: int
+    snapshot: int
+    metadata: str  # a digest of schema and properties
+    features: tuple[str, ...]
+    files: int
+
+
+def mirrored(log: DeltaLog, topic: str) -> Mirrored | None:
+    """None where there is no log yet."""
+    if log.newest < 0:
+        return None
+    ours = written_by_us(log.commit(log.newest))
+    if ours is None:
+        raise MirrorError(
+            f"Version {log.newest} of the Delta log of {topic!r} was not written by Tableflow"
+            " Assets: somebody else has changed the Delta table.",
+            f"The Iceberg table is not concerned. Undo that change: tableflow repair {topic}",
+        )
+    return Mirrored(
+        log.newest,
+        int(ours["snapshot"]),
+        ours["metadata"],
+        tuple(ours["features"]),
+        int(ours["files"]),
+    )
+
+
+def has_columns_of(table: Table, last: Mirrored) -> bool:
+    return _metadata(table, last.features)[0] == last.metadata
+
+
+def written_by_us(actions: Iterable[Action]) -> dict[str, Any] | None:
+    info: dict[str, Any] = next((a["commitInfo"] for a in actions if "commitInfo" in a), {})
+    return info.get(WRITER)
+
+
+class _Overtaken(Exception):
+    """Somebody else has written the version that was to be ours: look again."""
+
+
+class _Mirror:
+    """One look at table and log, and what follows from it."""
+
+    def __init__(self, catalog: RestCatalog, table: Table) -> None:
+        self.table, self.catalog = table, catalog
+        self.topic = topic_of(table)
+        self.store = store_at(delta_root(table), catalog.storage)
+        self.log = DeltaLog(self.store, self.topic)
+        self.root = delta_root(table) + "/"
+        self._read_vectors = lru_cache(maxsize=16)(self.store.read)  # one file has many vectors
+        self.written = 0
+
+    def catch_up(self, is_fresh: bool) -> int:
+        last = mirrored(self.log, self.topic)
+        head = self.table.current_snapshot() if is_fresh else None
+        if not (last and head and states_since(self.table, last.snapshot, head)):
+            head = self._head()  # the log may show what came after our commit
+        if head is None:
+            return 0
+        if last is None:
+            self._write_all(head, State(-1), ())
+            return self.written
+        if last.snapshot == head.snapshot_id and has_columns_of(self.table, last):
+            return 0
+        steps = states_since(self.table, last.snapshot, head)
+        if steps is None:  # rolled back, or the snapshots in between have expired
+            self._write_all(head, self.state, last.features)
+            return self.written
+        for step in steps or [[]]:
+            last = self._write_step(last, step, head)
+        return self.written
+
+    def write_everything(self) -> int:
+        # What others have declared is theirs, and may be more than some readers know.
+        known = {VECTORS} & set(_features_of(self.state))
+        head = self._head()
+        if head is None:
+            return -1
+        return self._write_all(head, self.state, known, restate=True).version
+
+    def _head(self) -> Snapshot | None:
+        """Asked after the log has been read: so it is never older than what the log shows.
+
+        The other way round, somebody else's commit in between would look like a rollback.
+        """
+        return self.catalog.ask(self.table.refresh).current_snapshot()
+
+    @cached_property
+    def state(self) -> State:
+        return self.log.state()
+
+    def _write_step(self, last: Mirrored, step: list[Snapshot], head: Snapshot) -> Mirrored:
+        """``step``: empty where only the columns are new."""
+        changes = Changes()
+        for snapshot in step:
+            changes.follow(snapshot, self.table.io)
+        at = step[-1] if step else head
+        files = last.files + len(changes.added) - len(changes.removed)
+        if files != _files_in(at, default=files):
+            # Some commit did not say all that it did. Then the whole says it.
+            return self._write_all(at, self.state, last.features)
+        known = set(last.features) | ({VECTORS} if changes.deleted_rows else set())
+        vectors = self._new_vectors(changes, at, last.version + 1) if changes.deleted_rows else {}
+        removed = [self._remove(path, at, known, changes.changes_rows) for path in changes.removed]
+        added = [
+            self._add(file, at, vectors.pop(path, None), changes.changes_rows)
+            for path, file in changes.added.items()
+        ]
+        for path, vector in vectors.items():  # what is left are files that were there before
+            removed.append(self._remove(path, at, known, True))
+            added.append(self._add_again(path, vector))
+        return self._append(last.version, last.metadata, at, files, known, [*removed, *added])
+
+    def _write_all(
+        self, head: Snapshot, state: State, known: Iterable[str], *, restate: bool = False
+    ) -> Mirrored:
+        """The difference between what the log says and what the table holds.
+
+        ``restate``: also where it says something else about the same file.
+        """
+        content = content_of(head, self.table.io)
+        wanted = {self._encoded(path): file for path, file in content.files.items()}
+        deleted = {self._encoded(path): rows for path, rows in content.deleted_rows.items()}
+        stale = {
+            path
+            for path, known_file in state.files.items()
+            if path not in wanted or self._deleted_in(known_file) != deleted.get(path, BitMap64())
+        }
+        missing = {path: file for path, file in wanted.items() if path not in state.files} | {
+            path: wanted[path] for path in stale if path in wanted
+        }
+        if restate:
+            missing |= {
+                path: file
+                for path, file in wanted.items()
+                if path not in missing and not self._is_told(state.files[path], file)
+            }
+        vectors: dict[str, Action] = {}
+        if rows := {path: deleted[path] for path in missing if path in deleted}:
+            vectors = self._write_vectors(rows, head, state.version + 1)
+        features_so_far = set(known) | ({VECTORS} if deleted else set())
+        # An entry without a vector is replaced by the next one of its path. With another vector it is
+        # another file to Delta.
+        stale |= {path for path in missing.keys() & state.files.keys() if path in vectors}
+        removed = [_remove(path, state.files[path], head, True) for path in sorted(stale)]
+        added = [self._add(file, head, vectors.get(path), True) for path, file in missing.items()]
+        digest = "" if state.metadata is None else None
+        return self._append(
+            state.version, digest, head, len(wanted), features_so_far, [*removed, *added]
+        )
+
+    def _append(
+        self,
+        base: int,
+        digest: str | None,
+        at: Snapshot,
+        files: int,
+        known: Iterable[str],
+        actions: list[Action],
+    ) -> Mirrored:
+        """``digest``: of the metadata that the log has; None where nobody can tell."""
+        version = base + 1
+        now, names, about = _metadata(self.table, known)
+        ours = {
+            "snapshot": str(at.snapshot_id),
+            "metadata": now,
+            "features": names,
+            "files": files,
+        }
+        info = {
+            "timestamp": at.timestamp_ms,
+            "operation": _operation(at),
+            "operationParameters": {},
+            "engineInfo": "Tableflow-Assets",
+            WRITER: ours,
+        }
+        sequence = at.sequence_number or 0
+        head: list[Action] = [
+            {"commitInfo": info},
+            *(about if now != digest else ()),
+            {"txn": {"appId": WRITER, "version": sequence, "lastUpdated": at.timestamp_ms}},
+        ]
+        if not self.log.append(version, [*head, *actions]):
+            raise _Overtaken
+        self.written += 1
+        if "state" in self.__dict__:
+            for action in [*head, *actions]:
+                self.state.apply(action)
+            self.state.version = version
+        # After a compaction most of what a reader would have to read is about files that are gone.
+        if is_due(version, files) or is_compaction(at):
+            write_checkpoint(delta_root(self.table), self.catalog.storage)
+        return Mirrored(version, at.snapshot_id, now, tuple(names), files)
+
+    # --- files --------------------------------------------------------------------------------
+
+    @cached_property
+    def _stats(self) -> StatsWriter:
+        return StatsWriter(self.table.schema())
+
+    def _encoded(self, path: str) -> str:
+        return quote(path.removeprefix(self.root), safe="/=")
+
+    def _add(
+        self, file: DataFile, at: Snapshot, vector: Action | None, changes_rows: bool
+    ) -> Action:
+        add: Action = {
+            "path": self._encoded(file.file_path),
+            "partitionValues": {},
+            "size": file.file_size_in_bytes,
+            "modificationTime": at.timestamp_ms,
+            "dataChange": changes_rows,
+            "stats": self._stats.of(file, tight=vector is None),
+        }
+        if vector is not None:
+            add["deletionVector"] = vector
+        return {"add": add}
+
+    def _is_told(self, known: Action, file: DataFile) -> bool:
+        stats = self._stats.of(file, tight=not known.get("deletionVector"))
+        return (known.get("size"), known.get("stats")) == (file.file_size_in_bytes, stats)
+
+    def _add_again(self, path: str, vector: Action) -> Action:
+        known = self.state.files[self._encoded(path)]
+        return {
+            "add": {
+                "path": known["path"],
+                "partitionValues": {},
+                "size": known["size"],
+                "modificationTime": known["modificationTime"],
+                "dataChange": True,
+                "stats": loosened(known["stats"]),
+                "deletionVector": vector,
+            }
+        }
+
+    def _remove(self, path: str, at: Snapshot, known: Iterable[str], changes_rows: bool) -> Action:
+        encoded = self._encoded(path)
+        # Only with deletion vectors a file's entry in the log is more than its path.
+        entry = self.state.files.get(encoded, {}) if VECTORS in known else {}
+        return _remove(encoded, entry, at, changes_rows)
+
+    # --- deleted rows -------------------------------------------------------------------------
+
+    def _new_vectors(self, changes: Changes, at: Snapshot, version: int) -> dict[str, Action]:
+        """By full path, of the files that have more deleted rows now than before."""
+        rows = {}
+        for path, deleted in changes.deleted_rows.items():
+            known = self.state.files.get(self._encoded(path))
+            if path in changes.added:
+                rows[path] = deleted
+            elif known is not None and path not in changes.removed:
+                before = self._deleted_in(known)
+                if deleted - before:
+                    rows[path] = before | deleted
+        return self._write_vectors(rows, at, version) if rows else {}
+
+    def _deleted_in(self, file: Action) -> BitMap64:
+        vector = file.get("deletionVector")
+        if not vector:
+            return BitMap64()
+        try:
+            return read_vector(vector, self._read_vectors)
+        except ValueError as error:
+            raise MirrorError(
+                f"The Delta log of {self.topic!r} is damaged: {error}.",
+                f"The Iceberg table is not concerned. Make the log anew: tableflow repair {self.topic}",
+            ) from error
+
+    def _write_vectors(
+        self, rows: dict[str, BitMap64], at: Snapshot, version: int
+    ) -> dict[str, Action]:
+        of_version = uuid.uuid5(self.table.metadata.table_uuid, f"{at.snapshot_id}/{version}")
+        name, content, descriptors = write_vectors(rows, of_version)
+        self.store.put(name, content)
+        reached("vectors_written")
+        return descriptors
+
+
+def _metadata(table: Table, known: Iterable[str]) -> tuple[str, list[str], list[Action]]:
+    """A digest of it, the features that it needs, and the actions that say it."""
+    schema, history = table.schema(), table.schemas()
+    columns = delta_schema(schema, history)
+    names = sorted({*known, *features(schema, history)})
+    configuration = {
+        "delta.columnMapping.mode": "id",
+        "delta.columnMapping.maxColumnId": str(table.metadata.last_column_id),
+        **({"delta.enableTypeWidening": "true"} if "typeWidening" in names else {}),
+    }
+    digest = hashlib.sha256(json.dumps([columns, names, configuration]).encode()).hexdigest()
+    about: list[Action] = [
+        {
+            "protocol": {
+                "minReaderVersion": 3,
+                "minWriterVersion": 7,
+                "readerFeatures": names,
+                "writerFeatures": [*names, NO_OTHER_WRITERS],
+            }
+        },
+        {
+            "metaData": {
+                "id": str(table.metadata.table_uuid),
+                "name": table.name()[-1],
+                "format": {"provider": "parquet", "options": {}},
+                "schemaString": columns,
+                "partitionColumns": [],
+                "configuration": configuration,
+                "createdTime": int(time.time() * 1000),
+            }
+        },
+    ]
+    return digest[:16], names, about
+
+
+def _remove(path: str, known: Action, at: Snapshot, changes_rows: bool) -> Action:
+    remove: Action = {
+        "path": path,
+        "deletionTimestamp": at.timestamp_ms,
+        "dataChange": changes_rows,
+    }
+    if vector := known.get("deletionVector"):
+        remove["deletionVector"] = {
+            key: value for key, value in vector.items() if value is not None
+        }
+    return {"remove": remove}
+
+
+def _features_of(state: State) -> tuple[str, ...]:
+    return tuple((state.protocol or {}).get("readerFeatures") or ())
+
+
+def _files_in(snapshot: Snapshot, default: int) -> int:
+    summary = snapshot.summary.additional_properties if snapshot.summary else {}
+    return int(summary.get("total-data-files", default))
+
+
+def _operation(snapshot: Snapshot) -> str:
+    """By Delta's names for what Iceberg has done."""
+    names = {"append": "WRITE", "overwrite": "WRITE", "delete": "DELETE", "replace": "OPTIMIZE"}
+    operation = snapshot.summary.operation.value if snapshot.summary else "append"
+    return names.get(operation, "WRITE")

@@ -1,0 +1,192 @@
+"""The folder of a table, as the Delta log needs it: objects that are written once, or not at all."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import unquote, urlsplit
+
+from tableflow_assets.errors import ServerUnreachable, TableflowError
+
+if TYPE_CHECKING:
+    from tableflow_assets.connections import S3Connection
+
+DELETED_AT_ONCE = 1000  # what S3 takes in one request
+
+
+class Store(Protocol):
+    """Names are relative to the table's folder, with slashes."""
+
+    def read(self, name: str) -> bytes | None: ...
+
+    def put(self, name: str, content: bytes) -> None: ...
+
+    def put_if_absent(self, name: str, content: bytes) -> bool:
+        """False, and nothing is written, if there is one already."""
+
+    def names(self, folder: str, after: str = "") -> list[str]:
+        """In order: all names in the folder, or those behind ``after``."""
+
+    def sizes(self) -> dict[str, int]:
+        """All that is in the table's folder, at any depth: names, and bytes."""
+
+    def delete(self, names: Iterable[str]) -> None: ...
+
+
+def store_at(location: str, connection: S3Connection) -> Store:
+    address = urlsplit(location)
+    if address.scheme in ("s3", "s3a", "s3n"):
+        return S3Store(connection, address.netloc, address.path.strip("/") + "/")
+    if address.scheme in ("", "file"):
+        return FolderStore(Path(unquote(address.path)))
+    raise TableflowError(
+        f"The table is at {address.scheme}://…, where no Delta log can be kept.",
+        "Set `formats: [iceberg]` for this topic.",
+    )
+
+
+class S3Store:
+    def __init__(self, connection: S3Connection, bucket: str, prefix: str) -> None:
+        self._connection, self._bucket, self._prefix = connection, bucket, prefix
+
+    def read(self, name: str) -> bytes | None:
+        with self._named_errors() as s3:
+            try:
+                return s3.get_object(**self._place(name))["Body"].read()  # type: ignore[no-any-return]
+            except s3.exceptions.NoSuchKey:
+                return None
+
+    def put(self, name: str, content: bytes) -> None:
+        with self._named_errors() as s3:
+            s3.put_object(**self._place(name), Body=content)
+
+    def put_if_absent(self, name: str, content: bytes) -> bool:
+        from botocore.exceptions import ClientError
+
+        with self._named_errors() as s3:
+            try:
+                s3.put_object(**self._place(name), Body=content, IfNoneMatch="*")
+            except ClientError as error:
+                # 409: another one is being written at this moment.
+                if error.response["ResponseMetadata"]["HTTPStatusCode"] in (409, 412):
+                    # Or our own, whose answer was lost before the client tried again.
+                    return self.read(name) == content
+                raise
+        return True
+
+    def names(self, folder: str, after: str = "") -> list[str]:
+        start = {"StartAfter": f"{self._prefix}{folder}/{after}"} if after else {}
+        return sorted(self._listed(f"{folder}/", **start))
+
+    def sizes(self) -> dict[str, int]:
+        return self._listed("")
+
+    def _listed(self, prefix: str, **options: str) -> dict[str, int]:
+        found: dict[str, int] = {}
+        with self._named_errors() as s3:
+            pages = s3.get_paginator("list_objects_v2").paginate(
+                Bucket=self._bucket, Prefix=self._prefix + prefix, **options
+            )
+            for page in pages:
+                for one in page.get("Contents", ()):
+                    found[one["Key"].removeprefix(self._prefix)] = one["Size"]
+        return found
+
+    def delete(self, names: Iterable[str]) -> None:
+        doomed = [{"Key": self._prefix + name} for name in names]
+        with self._named_errors() as s3:
+            for begin in range(0, len(doomed), DELETED_AT_ONCE):
+                some = doomed[begin : begin + DELETED_AT_ONCE]
+                s3.delete_objects(Bucket=self._bucket, Delete={"Objects": some, "Quiet": True})
+
+    def _place(self, name: str) -> dict[str, str]:
+        return {"Bucket": self._bucket, "Key": self._prefix + name}
+
+    @contextmanager
+    def _named_errors(self) -> Iterator[Any]:
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        try:
+            yield _s3_client(self._connection)
+        except (BotoCoreError, ClientError) as error:
+            where = self._connection.endpoint or "AWS"
+            raise ServerUnreachable("The object store", where, str(error)) from error
+
+
+@lru_cache(maxsize=4)
+def _s3_client(connection: S3Connection) -> Any:
+    import boto3  # takes a while to load, and most processes never need it
+    from botocore.config import Config
+
+    return boto3.client(
+        "s3",
+        endpoint_url=connection.endpoint,
+        region_name=connection.region,
+        aws_access_key_id=connection.access_key,
+        aws_secret_access_key=connection.secret_key,
+        config=Config(
+            connect_timeout=5,
+            read_timeout=20,
+            retries={"mode": "standard", "total_max_attempts": 3},
+            s3={"addressing_style": "path" if connection.path_style else "auto"},
+        ),
+    )
+
+
+class FolderStore:
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def read(self, name: str) -> bytes | None:
+        try:
+            return (self._folder / name).read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def put(self, name: str, content: bytes) -> None:
+        with self._whole(name, content) as (whole, final):
+            whole.replace(final)
+
+    def put_if_absent(self, name: str, content: bytes) -> bool:
+        with self._whole(name, content) as (whole, final):
+            try:
+                os.link(whole, final)  # fails where there is one; a reader never sees half of it
+            except FileExistsError:
+                return False
+        return True
+
+    def names(self, folder: str, after: str = "") -> list[str]:
+        found = (self._folder / folder).glob("*")
+        return sorted(
+            f"{folder}/{one.name}"
+            for one in found
+            if one.name > after and not one.name.startswith(".")
+        )
+
+    def sizes(self) -> dict[str, int]:
+        files = (one for one in self._folder.rglob("*") if one.is_file())
+        return {one.relative_to(self._folder).as_posix(): one.stat().st_size for one in files}
+
+    def delete(self, names: Iterable[str]) -> None:
+        for name in names:
+            (self._folder / name).unlink(missing_ok=True)
+
+    @contextmanager
+    def _whole(self, name: str, content: bytes) -> Iterator[tuple[Path, Path]]:
+        final = self._folder / name
+        final.parent.mkdir(parents=True, exist_ok=True)
+        handle, written = tempfile.mkstemp(dir=final.parent, prefix=".")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            yield Path(written), final
+        finally:
+            with suppress(FileNotFoundError):
+                Path(written).unlink()

@@ -1,0 +1,154 @@
+"""How a topic's rows lie in files: their partitions, their order, their size, as the settings say.
+
+A change of the settings is an evolution of the table's metadata: it holds for what is written from
+then on. Files that are there keep the partitions they were written in, and readers know both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table
+from pyiceberg.table.sorting import SortOrder
+from pyiceberg.table.update import (
+    AddPartitionSpecUpdate,
+    AddSortOrderUpdate,
+    AssertDefaultSortOrderId,
+    AssertDefaultSpecId,
+    AssertLastAssignedPartitionId,
+    AssertTableUUID,
+    SetDefaultSortOrderUpdate,
+    SetDefaultSpecUpdate,
+    SetPropertiesUpdate,
+    TableUpdate,
+)
+
+from tableflow_assets.catalog.rest import RestCatalog
+from tableflow_assets.errors import CommitConflict
+from tableflow_assets.settings import Topic
+from tableflow_assets.table.commit import REBUILD
+from tableflow_assets.table.formats import TOPIC_PROPERTY
+from tableflow_assets.table.layout_fields import KEY_BUCKET, partition_fields, sort_order
+
+LAST_ADDED = -1  # what the REST protocol calls what was added in the same commit
+
+
+@dataclass(frozen=True)
+class Layout:
+    partitions: PartitionSpec
+    order: SortOrder
+    properties: dict[str, str]
+
+
+def layout_of(topic: Topic, schema: Schema, earlier: Iterable[PartitionSpec] = ()) -> Layout:
+    """What the settings say, for these columns.
+
+    ``earlier``: the partitionings that the table has had. A field that comes back is the same field;
+    a new one gets a name that none of them has, because engines show all of them side by side.
+    """
+    known = [field for spec in earlier for field in spec.fields]
+    partitions = PartitionSpec(*partition_fields(topic, schema, known))
+    return Layout(partitions, sort_order(topic, schema), _properties(topic))
+
+
+def lay_out(catalog: RestCatalog, table: Table, topic: Topic) -> Table:
+    """Give the table the layout of the settings, in one commit; no row is touched.
+
+    Its schema must have the columns already. Asks nobody where nothing has changed.
+    """
+    return _evolve(catalog, table, layout_of(topic, table.schema(), table.specs().values()))
+
+
+def keep_layout(catalog: RestCatalog, table: Table, topic: Topic) -> Table:
+    """The same in the course of a run, which leaves alone what a rebuild decides.
+
+    That is the number of buckets of a table with keys: a batch of changes looks rows up by bucket,
+    and those of another number would cost it a scan. And all of it while a rebuild into another mode
+    is under way, which has laid the table out for that mode.
+    """
+    layout = layout_of(topic, table.schema(), table.specs().values())
+    is_by_key = table.spec().fields[0].name.startswith(KEY_BUCKET)
+    is_being_rebuilt = any(name.startswith(REBUILD) for name in table.metadata.refs)
+    if is_by_key != topic.is_keyed and is_being_rebuilt:
+        return table
+    if is_by_key and topic.is_keyed:
+        layout = replace(layout, partitions=table.spec())
+    return _evolve(catalog, table, layout)
+
+
+def _properties(topic: Topic) -> dict[str, str]:
+    # With keys: mark replaced rows instead of rewriting their files, so that the cost of a batch
+    # follows the batch; one file of marks for each bucket, not for each file.
+    return {
+        TOPIC_PROPERTY: topic.name,
+        "write.parquet.compression-codec": "zstd",
+        "write.delete.mode": "merge-on-read" if topic.is_keyed else "copy-on-write",
+        "write.delete.granularity": "partition",
+        "write.target-file-size-bytes": str(topic.target_file_bytes),
+        # Not Iceberg's choice for tables with an order: that reads the records twice.
+        "write.distribution-mode": "hash",
+    }
+
+
+def _evolve(catalog: RestCatalog, table: Table, wanted: Layout) -> Table:
+    metadata = table.metadata
+    updates = [
+        *_partition_updates(table, wanted.partitions),
+        *_order_updates(table, wanted.order),
+        *_property_updates(table, wanted.properties),
+    ]
+    if not updates:
+        return table
+    unchanged = (
+        AssertTableUUID(uuid=metadata.table_uuid),
+        AssertDefaultSpecId.model_validate({"default-spec-id": metadata.default_spec_id}),
+        AssertLastAssignedPartitionId.model_validate(
+            {"last-assigned-partition-id": metadata.last_partition_id}
+        ),
+        AssertDefaultSortOrderId.model_validate(
+            {"default-sort-order-id": metadata.default_sort_order_id}
+        ),
+    )
+    try:
+        catalog.ask(lambda: catalog.iceberg.commit_table(table, unchanged, tuple(updates)))
+    except CommitFailedException as error:
+        raise CommitConflict(
+            f"Another writer changed the layout of {'.'.join(table.name())} at the same time.",
+            "Run again: it sees what is left to change.",
+        ) from error
+    return catalog.ask(table.refresh)
+
+
+def _partition_updates(table: Table, wanted: PartitionSpec) -> Iterator[TableUpdate]:
+    if wanted.fields == table.spec().fields:
+        return
+    specs = table.specs()
+    known = next((one.spec_id for one in specs.values() if one.fields == wanted.fields), None)
+    if known is None:
+        new = PartitionSpec(*wanted.fields, spec_id=max(specs) + 1)
+        yield AddPartitionSpecUpdate(spec=new)
+    yield SetDefaultSpecUpdate.model_validate({"spec-id": LAST_ADDED if known is None else known})
+
+
+def _order_updates(table: Table, wanted: SortOrder) -> Iterator[TableUpdate]:
+    if wanted.fields == table.sort_order().fields:
+        return
+    orders = table.sort_orders()
+    known = next((one.order_id for one in orders.values() if one.fields == wanted.fields), None)
+    if known is None:
+        # 0 is the id of no order at all.
+        new = wanted.model_copy(update={"order_id": 1 + max(orders, default=0)})
+        yield AddSortOrderUpdate.model_validate({"sort-order": new})
+    yield SetDefaultSortOrderUpdate.model_validate(
+        {"sort-order-id": LAST_ADDED if known is None else known}
+    )
+
+
+def _property_updates(table: Table, wanted: dict[str, str]) -> Iterator[TableUpdate]:
+    changed = {name: text for name, text in wanted.items() if table.properties.get(name) != text}
+    if changed:
+        yield SetPropertiesUpdate(updates=changed)

@@ -1,0 +1,65 @@
+"""What a snapshot says of itself in its summary."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pyiceberg.table import Table
+from pyiceberg.table.refs import SnapshotRefType
+from pyiceberg.table.snapshots import Operation, Snapshot
+
+from tableflow_assets.table.ledger import PROPERTY, Entry
+
+NAMES = {"window": "window rebuild", "origin": "created"}  # for people; other kinds name themselves
+
+
+def entry_of(snapshot: Snapshot) -> Entry | None:
+    properties = snapshot.summary.additional_properties if snapshot.summary else {}
+    text = properties.get(PROPERTY)
+    return None if text is None else Entry.from_property(text)
+
+
+def has_entry(snapshot: Snapshot) -> bool:
+    return snapshot.summary is not None and PROPERTY in snapshot.summary.additional_properties
+
+
+def is_compaction(snapshot: Snapshot) -> bool:
+    return snapshot.summary is not None and snapshot.summary.operation == Operation.REPLACE
+
+
+def is_state(snapshot: Snapshot) -> bool:
+    """Whether readers ever saw it: a commit with keys takes two snapshots, and shows the second."""
+    return has_entry(snapshot) or is_compaction(snapshot)
+
+
+def tags_of(table: Table) -> dict[str, int]:
+    refs = table.metadata.refs.items()
+    return {
+        name: ref.snapshot_id for name, ref in refs if ref.snapshot_ref_type == SnapshotRefType.TAG
+    }
+
+
+def rows_in(snapshot: Snapshot) -> int:
+    """Those written, less those marked as deleted since."""
+    return total(snapshot, "total-records") - total(snapshot, "total-position-deletes")
+
+
+def operation_of(snapshot: Snapshot, before: Snapshot | None) -> str:
+    """What has made it, in a word; ``before``: the state that it took the place of."""
+    if (entry := entry_of(snapshot)) is not None:
+        known = entry_of(before) if before else None
+        is_rebuild = known is not None and known.lineage != entry.lineage
+        return "rebuild" if is_rebuild else NAMES.get(entry.kind, entry.kind)
+    if is_compaction(snapshot):
+        files = ("added-data-files", "deleted-data-files", "removed-delete-files")
+        return "compaction" if total_of([snapshot], *files) else "manifests"
+    operation = snapshot.summary.operation.value if snapshot.summary else "change"
+    return f"{operation}, not by Tableflow"
+
+
+def total_of(snapshots: Iterable[Snapshot], *names: str) -> int:
+    return sum(total(snapshot, name) for snapshot in snapshots for name in names)
+
+
+def total(snapshot: Snapshot, name: str) -> int:
+    return int(snapshot.summary.additional_properties.get(name, 0)) if snapshot.summary else 0

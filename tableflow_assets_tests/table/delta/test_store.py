@@ -1,0 +1,88 @@
+"""Put-if-absent and listing, on S3 and in a folder: the same promises."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tableflow_assets.connections import S3Connection
+from tableflow_assets.errors import ServerUnreachable, TableflowError
+from tableflow_assets.table.delta.store import Store, store_at
+from tableflow_assets.tableflow import Tableflow
+from tableflow_assets_tests.failing_store import failing_store
+
+NOWHERE = S3Connection(
+    warehouse="s3://lake/",
+    endpoint="http://127.0.0.1:1",
+    region="us-east-1",
+    path_style=True,
+    access_key="a",
+    secret_key="b",
+)
+
+
+@pytest.fixture(params=["s3", "folder"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    if request.param == "folder":
+        yield store_at(str(tmp_path / "a table"), NOWHERE)
+        return
+    storage = request.getfixturevalue("tableflow").catalog.storage
+    where = f"{storage.warehouse.rstrip('/')}/tableflow/store_{uuid.uuid4().hex[:8]}/_data/x"
+    found = store_at(where, storage)
+    yield found
+    found.delete(found.sizes())
+
+
+def test_one_of_eight_writers_wins_and_the_others_know(store: Store) -> None:
+    def write(number: int) -> bool:
+        return store.put_if_absent("_delta_log/1.json", f"by {number}".encode() * 1000)
+
+    with ThreadPoolExecutor(8) as writers:
+        won = list(writers.map(write, range(8)))
+    assert won.count(True) == 1
+    assert store.read("_delta_log/1.json") == f"by {won.index(True)}".encode() * 1000
+    assert store.names("_delta_log") == ["_delta_log/1.json"]
+
+
+def test_what_is_there_is_listed_read_replaced_and_deleted(store: Store) -> None:
+    names = ["_delta_log/2.json", "_delta_log/10.json", "p=1/a b%20c.parquet"]
+    for name in names:
+        store.put(name, b"old")
+    store.put(names[0], b"newer")
+    assert store.read(names[0]) == b"newer"
+    assert store.names("_delta_log") == ["_delta_log/10.json", "_delta_log/2.json"]
+    assert store.names("_delta_log", after="10.json") == ["_delta_log/2.json"]
+    assert store.sizes() == {names[0]: 5, names[1]: 3, names[2]: 3}
+    store.delete([names[0], "_delta_log/never.json"])
+    assert store.read(names[0]) is None
+    assert store.names("nothing") == []
+
+
+def test_an_own_write_whose_answer_was_lost_counts_as_won(tableflow: Tableflow) -> None:
+    """The client tries again after a 503, and meets what its first try has written."""
+    storage = tableflow.catalog.storage
+    where = f"{storage.warehouse.rstrip('/')}/tableflow/store_{uuid.uuid4().hex[:8]}/_data/x"
+    store_at(where, storage).put("1.json", b"ours")
+    assert store_at(where, storage).put_if_absent("1.json", b"ours")
+    assert not store_at(where, storage).put_if_absent("1.json", b"theirs")
+    store_at(where, storage).delete(["1.json"])
+
+
+def test_a_store_that_is_away_or_refuses_is_named(tableflow: Tableflow) -> None:
+    with pytest.raises(ServerUnreachable, match=r"object store at http://127\.0\.0\.1:1"):
+        store_at("s3://lake/x", NOWHERE).read("a")
+    storage = tableflow.catalog.storage
+    with failing_store(str(storage.endpoint), lambda path: "refused" in path) as door:
+        behind = store_at(f"{storage.warehouse}refused", replace(storage, endpoint=door))
+        with pytest.raises(ServerUnreachable, match="503"):
+            behind.put_if_absent("a", b"")
+
+
+def test_an_unknown_kind_of_store_is_refused_with_the_way_out() -> None:
+    with pytest.raises(TableflowError, match=r"formats: \[iceberg\]"):
+        store_at("gs://lake/x", NOWHERE)
