@@ -127,11 +127,13 @@ def small(count: int, size: int = MB) -> Counts:
 @pytest.mark.parametrize(
     ("groups", "why"),
     [
-        ([small(4)], ""),
-        ([small(5)], "5 small files would be 1"),
+        ([small(1)], ""),
+        ([small(2)], "2 small files would be 1"),
+        ([small(4, 5 * MB)], ""),  # not as few bytes as that
+        ([small(5, 5 * MB)], "5 small files would be 1"),
         ([small(6, 70 * MB)], "6 small files would be 5"),
-        ([small(4), small(4)], ""),  # of two partitions: they cannot be merged with one another
-        ([small(5), small(4)], "5 small files would be 1"),
+        ([small(1), small(1)], ""),  # of two partitions: they cannot be merged with one another
+        ([small(5), small(1)], "5 small files would be 1"),
         ([Counts(files=1, rows=100, dead_rows=29, delete_files=1)], ""),
         ([Counts(files=1, rows=100, dead_rows=30)], "30 of 100 rows are deleted"),
         ([Counts(files=1, rows=1000, dead_rows=1, delete_files=10)], ""),
@@ -147,12 +149,12 @@ def test_when_a_window_needs_to_be_compacted(groups: list[Counts], why: str) -> 
 
 def test_windows_being_written_are_left_alone_until_they_have_many_small_files() -> None:
     now = DAY_ONE + timedelta(days=2, hours=7)
-    found = windows(now, part(1, small(19)), part(2, small(19)), part(3, small(19)))
+    found = windows(now, part(1, small(9)), part(2, small(9)), part(3, small(9)))
     # That of now, and the newest that has rows: here one of the future.
     assert [(w.name, w.is_newest, bool(w.remedy)) for w in found.values()] == [
         ("2024-01-02", False, True),
         ("2024-01-03", True, False),
         ("2024-01-04", True, False),
     ]
-    many = windows(now, part(2, small(20)))["2024-01-03"]
-    assert many.why == "20 small files would be 1"
+    many = windows(now, part(2, small(10)))["2024-01-03"]
+    assert many.why == "10 small files would be 1"
