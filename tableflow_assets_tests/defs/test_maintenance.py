@@ -3,7 +3,6 @@
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -254,9 +253,9 @@ def test_a_window_can_be_compacted_that_does_not_need_it(worn: Worn) -> None:
 @pytest.mark.parametrize("step", STEPS, ids=lambda step: step.kind)
 def test_what_a_step_reports_can_be_shown(worn: Worn, step: Step) -> None:
     """Also of one that finds nothing to do."""
-    with closing(Tableflow(worn.world.settings)) as tableflow:
-        pipeline = tableflow.pipeline(worn.world.topic(worn.name))
-        done = step.work(pipeline, Wanted(worn.name), "a run")
+    # Not closed: a process has one Spark session, which other tests go on using.
+    pipeline = Tableflow(worn.world.settings).pipeline(worn.world.topic(worn.name))
+    done = step.work(pipeline, Wanted(worn.name), "a run")
     shown = maintenance_metadata(done)
     dg.AssetObservation(asset_key="table", metadata=shown)
     numbers = {
