@@ -12,7 +12,7 @@ from pyiceberg.table import Table
 from tableflow_assets.catalog.rest import RestCatalog
 from tableflow_assets.maintenance.content import Content, Counts, Part, content_of
 from tableflow_assets.maintenance.places import Place, Places
-from tableflow_assets.maintenance.snapshots import expirable, outlived_tags
+from tableflow_assets.maintenance.snapshots import SNAPSHOTS_AT_MOST, expirable, outlived_tags
 from tableflow_assets.retention import oldest_kept
 from tableflow_assets.settings import Topic
 from tableflow_assets.table.delta.upkeep import standing
@@ -199,7 +199,9 @@ def _of_age(table: Table, topic: Topic, now: datetime) -> Iterator[Need]:
     tags = outlived_tags(table, now_ms)
     if old or tags:
         days = topic.keep_snapshots / timedelta(days=1)
-        text = f"{len(old)} snapshots are older than {days:g} days, or too many"
+        text = f"{len(old)} snapshots are older than {days:g} days"
+        if len(table.snapshots()) > SNAPSHOTS_AT_MOST:
+            text += f", or more than {SNAPSHOTS_AT_MOST}"
         yield Need("expire", text + (f", {len(tags)} tags are outlived" if tags else ""))
     looked = _last_look_for_orphans(table)
     if now - looked > ORPHANS_EVERY:
