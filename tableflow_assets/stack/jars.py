@@ -70,7 +70,8 @@ def ensure_jars(on_progress: Progress | None = None) -> None:
             f"The cache folder {folder} cannot be written: {error.strerror}",
             "Set TABLEFLOW_CACHE to a folder you may write to.",
         ) from error
-    jars = locked_jars()
+    # Two servers may need the same archive: it is one file.
+    jars = list({jar.file_name: jar for jar in locked_jars()}.values())
     missing = [jar for jar in jars if not _is_there(folder, jar)]
     if not missing:
         return

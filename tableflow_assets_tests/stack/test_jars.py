@@ -6,7 +6,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import SimpleNamespace
 from xml.etree import ElementTree as ET
@@ -98,6 +98,17 @@ def test_missing_archives_are_fetched_and_kept(repository: Repository) -> None:
     ensure_jars()
     assert [path.read_bytes() for path in jars_of("kafka")] == list(CONTENT.values())
     assert [path.name for path in (cache_dir() / "jars").iterdir() if path.is_dir()] == []
+
+
+def test_an_archive_of_two_servers_is_fetched_once_and_both_have_it(
+    repository: Repository, fetched: list[str]
+) -> None:
+    shared = replace(LOCK[0], server="spark")
+    jars.LOCK_FILE.write_text(json.dumps([asdict(jar) for jar in (*LOCK, shared)]))
+    ensure_jars()
+    assert fetched.count("alpha") == 1
+    assert jars_of("spark") == [jars_of("kafka")[0]]
+    assert jars_of("spark")[0].read_bytes() == CONTENT["alpha"]
 
 
 def test_archives_that_are_there_are_not_fetched_again(
