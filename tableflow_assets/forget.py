@@ -13,7 +13,7 @@ from pyiceberg.table import Table
 from pyiceberg.table.refs import MAIN_BRANCH
 
 from tableflow_assets.decode.key_text import Form
-from tableflow_assets.errors import CommitConflict, LedgerError, TableflowError
+from tableflow_assets.errors import CommitConflict, LedgerError
 from tableflow_assets.key_search import InLog, KeySearch
 from tableflow_assets.pipeline import Pipeline
 from tableflow_assets.spark_errors import named_spark_errors
@@ -22,7 +22,6 @@ from tableflow_assets.table import commit as commits
 from tableflow_assets.table.erasure import Erasure, Traces
 from tableflow_assets.table.forgotten import is_forgotten, with_forgotten
 from tableflow_assets.table.key_files import Row
-from tableflow_assets.table.known_tables import refuse_a_vanished_table
 from tableflow_assets.table.ledger import PROPERTY, read_ledger
 
 CONFLICT_RETRIES = 3
@@ -70,7 +69,7 @@ class _Found:
 
     def __init__(self, pipeline: Pipeline, typed: str, form: Form) -> None:
         self.pipeline = pipeline
-        table = _existing_table(pipeline)
+        table = pipeline.existing_table("erase")
         self.ledger = read_ledger(table)
         dead = pipeline.catalog.find(pipeline.topic.dead_letter_table)
         with named_spark_errors(pipeline.spark_table):
@@ -192,14 +191,3 @@ class _Found:
                 f"DELETE FROM {table} WHERE {condition}"  # noqa: S608  (names are our own)
                 f" AND {column} IN (SELECT key FROM {view})"
             )
-
-
-def _existing_table(pipeline: Pipeline) -> Table:
-    table = pipeline.catalog.find(pipeline.topic.table)
-    if table is None:
-        refuse_a_vanished_table(pipeline.state_dir, pipeline.topic, pipeline.catalog.namespace)
-        raise TableflowError(
-            f"The topic {pipeline.topic.name!r} has no table: there is nothing to erase.",
-            "Check the topic's name with `tableflow status`.",
-        )
-    return table

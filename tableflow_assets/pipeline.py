@@ -21,7 +21,7 @@ from tableflow_assets.decode.types import table_schema
 from tableflow_assets.decode.unknown_ids import first_unknown, with_unknown_ids_told
 from tableflow_assets.errors import CommitConflict, ServerUnreachable, UndecodableRecords
 from tableflow_assets.settings import Topic
-from tableflow_assets.source.log import Log, Offsets, TopicIdentity
+from tableflow_assets.source.log import Log, TopicIdentity
 from tableflow_assets.source.plan import Plan, lost_before, origin_of, plan
 from tableflow_assets.source.reader import read_records
 from tableflow_assets.source.registry import Registry
@@ -33,6 +33,7 @@ from tableflow_assets.table import known_tables
 from tableflow_assets.table.create import create_table, refuse_another_mode
 from tableflow_assets.table.dead_letters import keep_dead_letters, see_again, without_letters
 from tableflow_assets.table.delta.upkeep import keep_in_step
+from tableflow_assets.table.entries import first_entry, next_entry, refuse_a_stale_plan
 from tableflow_assets.table.evolve import evolve
 from tableflow_assets.table.fit import fitting_schemas
 from tableflow_assets.table.forgotten import without_forgotten
@@ -167,6 +168,10 @@ class Pipeline:
         )
         return table
 
+    def existing_table(self, to: str = "") -> Table:
+        """For work on a table that must be there; ``to``: what that is, in a word or two."""
+        return known_tables.existing_table(self.catalog, self.state_dir, self.topic, to)
+
     def evolve(self, table: Table, schemas: Schemas) -> Table:
         """Give the table the columns of the newest registered schema, and the settings' layout."""
         refuse_another_mode(table, self.topic)
@@ -227,7 +232,7 @@ class Pipeline:
     def _commit(self, step: Plan, table: Table, schemas: Schemas, run_id: str) -> Committed:
         table = self.evolve(table, schemas)
         ledger = read_ledger(table)
-        _refuse_a_stale_plan(step, ledger)
+        refuse_a_stale_plan(step, ledger)
         commits.drop_abandoned_branches(self.catalog, table)
         reached("planned")
         with commits.own_branch(self.catalog, table, ledger.head) as branch:
@@ -242,7 +247,7 @@ class Pipeline:
         with named_spark_errors(self.spark_table):
             records = read_records(self.spark, self.log.bootstrap_servers, step)
             records = without_forgotten(records, ledger.entry, schemas.key)
-            entry = _next_entry(step, ledger, schemas, run_id)
+            entry = next_entry(step, ledger, schemas.ids, run_id)
             # What a killed run has kept aside is a letter already, whatever is known by now.
             if ahead := kept_ahead(self.catalog, self.topic, entry):
                 records = without_letters(self.spark, records, self.dead_table, entry)
@@ -305,43 +310,3 @@ class Pipeline:
             f"{count} records of {self.topic.name!r} cannot be decoded ({places}).",
             "Nothing was committed. Set `bad_records: dead_letter` to keep them aside and go on.",
         )
-
-
-def first_entry(topic: TopicIdentity, origin: Offsets, lineage: str = "") -> Entry:
-    """Of a table without rows: where in the log it begins."""
-    return Entry(
-        topic=topic.name,
-        cluster_id=topic.cluster_id,
-        topic_id=topic.topic_id,
-        origin=origin,
-        start=origin,
-        end=origin,
-        kind="origin",
-        lineage=lineage,
-    )
-
-
-def _refuse_a_stale_plan(step: Plan, ledger: Ledger) -> None:
-    """Every commit's start equals the previous commit's end."""
-    for offsets in step.ranges:
-        if offsets.start != ledger.committed.get(offsets.partition, 0):
-            raise CommitConflict(
-                f"{step.topic.name!r} partition {offsets.partition} was planned from"
-                f" {offsets.start}; the table has read up to"
-                f" {ledger.committed.get(offsets.partition, 0)}.",
-                "Run again: the next plan starts where the table ends.",
-            )
-
-
-def _next_entry(step: Plan, ledger: Ledger, schemas: Schemas, run_id: str) -> Entry:
-    # A partition that this plan does not know yet stays where it is.
-    start = ledger.committed | {offsets.partition: offsets.start for offsets in step.ranges}
-    return replace(
-        ledger.entry,
-        kind="records",
-        origin=start | ledger.origin,
-        start=start,
-        end=start | {offsets.partition: offsets.end for offsets in step.ranges},
-        schema_ids=schemas.ids,
-        run_id=run_id,
-    )

@@ -11,13 +11,14 @@ from dataclasses import dataclass, replace
 from pyiceberg.table import Table
 
 from tableflow_assets.errors import CommitConflict, LedgerError, RebuildFailed
-from tableflow_assets.pipeline import NOTHING, Committed, OnCommit, Pipeline, first_entry
+from tableflow_assets.pipeline import NOTHING, Committed, OnCommit, Pipeline
 from tableflow_assets.source.log import TopicIdentity
 from tableflow_assets.source.plan import origin_of, plan
 from tableflow_assets.source.steps import steps
 from tableflow_assets.table import commit as commits
 from tableflow_assets.table import known_tables, suspension
 from tableflow_assets.table.create import mode_of, mode_property
+from tableflow_assets.table.entries import first_entry
 from tableflow_assets.table.evolve import evolve
 from tableflow_assets.table.layout import lay_out
 from tableflow_assets.table.ledger import Forgotten, Ledger, read_entries, read_ledger

@@ -24,7 +24,6 @@ from tableflow_assets.table.delta.compare_files import Finding
 from tableflow_assets.table.delta.mirror import catch_up
 from tableflow_assets.table.delta.store import store_at
 from tableflow_assets.table.formats import delta_root, is_delta
-from tableflow_assets.table.known_tables import refuse_a_vanished_table
 from tableflow_assets.table.ledger import read_ledger
 from tableflow_assets.table.lost_files import LostFile, lost_files
 
@@ -95,15 +94,7 @@ class _Repair:
         return self.pipeline.topic.name
 
     def table(self) -> Table:
-        table = self.pipeline.catalog.find(self.pipeline.topic.table)
-        if table is None:
-            where = (self.pipeline.state_dir, self.pipeline.topic, self.pipeline.catalog.namespace)
-            refuse_a_vanished_table(*where)
-            raise TableflowError(
-                f"The topic {self.name!r} has no table: there is nothing to repair.",
-                "Check the topic's name with `tableflow status`.",
-            )
-        return table
+        return self.pipeline.existing_table("repair")
 
     def leave(self, problem: str, next_step: str) -> None:
         if all(one.problem != problem for one in self.result.left):

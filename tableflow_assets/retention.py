@@ -26,9 +26,9 @@ from tableflow_assets.table.dropped import with_dropped
 from tableflow_assets.table.known_tables import refuse_a_vanished_table
 from tableflow_assets.table.ledger import Ledger, all_entries, read_ledger
 from tableflow_assets.table.suspension import suspending
+from tableflow_assets.table.windows import EPOCH, window_start
 
 ATTEMPTS = 10
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 WINDOWS = {"day": timedelta(days=1), "hour": timedelta(hours=1)}
 MILLISECOND = timedelta(milliseconds=1)
 logger = logging.getLogger(__name__)
@@ -79,8 +79,7 @@ def oldest_kept(topic: Topic, now: datetime) -> datetime | None:
     """The start of the oldest window that is not dropped yet; None where rows stay for ever."""
     if topic.retention is None:
         return None
-    window = WINDOWS[topic.window]
-    return EPOCH + (now - topic.retention - EPOCH) // window * window
+    return window_start(topic.window, now - topic.retention)
 
 
 def drop_old_windows(

@@ -16,20 +16,19 @@ from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
 from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.table.update import AssertRefSnapshotId, AssertTableUUID, SetSnapshotRefUpdate
 
-from tableflow_assets.errors import DataLoss, RollbackRefused, TableflowError
+from tableflow_assets.decode.types import KEYED_MODES
+from tableflow_assets.errors import DataLoss, RollbackRefused
 from tableflow_assets.history import History, State
 from tableflow_assets.moments import Moment
 from tableflow_assets.pipeline import Pipeline
 from tableflow_assets.source.plan import lost_before
 from tableflow_assets.table import commit as commits
 from tableflow_assets.table.create import mode_of
-from tableflow_assets.table.known_tables import refuse_a_vanished_table
 from tableflow_assets.table.layout_fields import KEY_BUCKET
 from tableflow_assets.table.ledger import TAG, Entry, Ledger, read_entries
 from tableflow_assets.table.suspension import suspension_of
 
 OLD_HEAD = "tableflow_before_rollback"  # with the time behind it: the tag of what was current
-KEYED = ("upsert", "cdc")
 
 
 @dataclass(frozen=True)
@@ -59,7 +58,7 @@ class Rollback:
 
 def find(pipeline: Pipeline, moment: Moment) -> Rollback:
     """What going back would drop; refused where it would lose or bring back what it must not."""
-    table = _existing_table(pipeline)
+    table = pipeline.existing_table("roll back")
     history = History(table)
     target = history.at(moment)
     _refuse_a_strange_state(pipeline, history, target)
@@ -97,7 +96,7 @@ def roll_back(pipeline: Pipeline, found: Rollback) -> Rollback:
         return found
     from tableflow_assets.table.delta.mirror import follow
 
-    table = _existing_table(pipeline)
+    table = pipeline.existing_table("roll back")
     kept_as = f"{OLD_HEAD}_{time.time_ns() // 1_000_000}"
     _move_main(pipeline, table, found, kept_as)
     follow(pipeline.catalog, table)
@@ -163,7 +162,7 @@ def _refuse_another_mode(
     specs = {manifest.partition_spec_id for manifest in target.manifests(table.io)}
     layouts = [[field.name for field in table.specs()[spec].fields] for spec in specs]
     has_keys = [any(name.startswith(KEY_BUCKET) for name in names) for names in layouts]
-    if any(one != (mode_of(table) in KEYED) for one in has_keys):
+    if any(one != (mode_of(table) in KEYED_MODES) for one in has_keys):
         why = f"a rebuild has changed the table's mode since then, to {mode_of(table)}"
         raise _refused(
             pipeline,
@@ -198,7 +197,7 @@ def _refuse_a_loss(
             f" that would have to be read again ({where}).",
             f"The table is as it was. Choose a later state: tableflow history {name}",
         )
-    if to_read_again and mode_of(table) not in KEYED and log.is_compacted(name):
+    if to_read_again and mode_of(table) not in KEYED_MODES and log.is_compacted(name):
         why = "the topic is compacted: records that are rows now may be gone from the log"
         raise _refused(pipeline, target, why)
 
@@ -211,14 +210,3 @@ def _refused(
         f"{name!r} cannot go back to snapshot {target.snapshot_id}: {why}.",
         next_step or f"The table is as it was. Choose another state: tableflow history {name}",
     )
-
-
-def _existing_table(pipeline: Pipeline) -> Table:
-    table = pipeline.catalog.find(pipeline.topic.table)
-    if table is None:
-        refuse_a_vanished_table(pipeline.state_dir, pipeline.topic, pipeline.catalog.namespace)
-        raise TableflowError(
-            f"The topic {pipeline.topic.name!r} has no table: there is nothing to roll back.",
-            "Check the topic's name with `tableflow status`.",
-        )
-    return table

@@ -18,6 +18,7 @@ from tableflow_assets.table.delta.upkeep import Standing, standing
 from tableflow_assets.table.formats import is_delta
 from tableflow_assets.table.known_tables import refuse_a_vanished_table
 from tableflow_assets.table.ledger import Ledger, read_ledger
+from tableflow_assets.table.snapshots import total_now
 from tableflow_assets.table.suspension import Suspension, suspension_of
 from tableflow_assets.table.windows import rows_in
 
@@ -143,7 +144,7 @@ def _with_contents(status: TopicStatus, table: Table, ledger: Ledger) -> TopicSt
     return replace(
         status,
         rows=rows_in(table),
-        files=_total(table, "total-data-files"),
+        files=total_now(table, "total-data-files"),
         last_commit=last_commit,
         freshness_seconds=(datetime.now(UTC) - last_commit).total_seconds(),
     )
@@ -159,10 +160,3 @@ def _with_upkeep(status: TopicStatus, catalog: RestCatalog, topic: Topic) -> Top
         return replace(status, maintenance=health(catalog, topic).kinds)
     except (TableflowError, OSError) as error:
         return replace(status, delta=status.delta or Standing(-1, 0, str(error)))
-
-
-def _total(table: Table, name: str) -> int:
-    snapshot = table.current_snapshot()
-    if snapshot is None or snapshot.summary is None:
-        return 0
-    return int(snapshot.summary.additional_properties.get(name, 0))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cached_property
 
+from pyiceberg.table import Table
 from pyspark.sql import SparkSession
 
 from tableflow_assets import connections
@@ -16,6 +17,7 @@ from tableflow_assets.source.discovery import discover, known_topics
 from tableflow_assets.source.log import Log
 from tableflow_assets.source.registry import Registry
 from tableflow_assets.spark_session import connect_spark
+from tableflow_assets.table.known_tables import existing_table
 
 
 class Tableflow:
@@ -64,6 +66,9 @@ class Tableflow:
                 "Add it under `topics:` in tableflow.yaml.",
             )
         return found
+
+    def existing_table(self, topic: Topic) -> Table:
+        return existing_table(self.catalog, self.settings.state_dir, topic)
 
     def pipeline(self, topic: Topic) -> Pipeline:
         return Pipeline(

@@ -17,6 +17,7 @@ from tableflow_assets.pipeline import Pipeline
 from tableflow_assets.settings import Settings, Topic
 from tableflow_assets.table.delta.checkpoint import EVERY, is_due
 from tableflow_assets.table.delta.upkeep import keep_in_step, standing
+from tableflow_assets.table.snapshots import total_now
 from tableflow_assets.tableflow import Tableflow
 
 PARTITIONS = 2
@@ -110,10 +111,7 @@ class _Bench:
     @property
     def files(self) -> int:
         table = self._tableflow.catalog.find(Topic(name=self._bulk.name).table)
-        snapshot = table.current_snapshot() if table else None
-        if snapshot is None or snapshot.summary is None:
-            return 0
-        return int(snapshot.summary.additional_properties.get("total-data-files", "0"))
+        return total_now(table, "total-data-files") if table else 0
 
     def _pipeline(self, buckets: int) -> Pipeline:
         topic = Topic(name=self._bulk.name, partition_by=(f"bucket({buckets}, id)",))

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 from rich.markup import escape
 
+from tableflow_assets.commands.own_folder import own_folder
 from tableflow_assets.commands.show import (
     console,
     json_option,
@@ -47,27 +46,17 @@ def chaos(
     kills: int, faults: str, seed: int, state: Path | None, keep: bool, as_json: bool
 ) -> None:
     """Break runs and servers of a stack of its own; exit 1 if a record got lost or came twice."""
-    folder = state.absolute() if state else Path(tempfile.mkdtemp(prefix="tableflow-chaos-"))
-    is_done_with = False
-    try:
+    with own_folder(state, "tableflow-chaos-", "servers and drivers", keep=keep) as folder:
         with interrupted_once(), progress_bar() as progress:
             task = progress.add_task("starting the servers", total=kills)
             report = run_chaos(
-                folder,
+                folder.path,
                 kills,
                 seed,
                 faults,
                 lambda f: progress.update(task, description=f.kind, advance=1),
             )
-        is_done_with = report.ok
-    except KeyboardInterrupt:
-        is_done_with = True
-        raise
-    finally:
-        if is_done_with and not keep and state is None:
-            shutil.rmtree(folder, ignore_errors=True)
-        else:
-            click.echo(f"The logs of servers and drivers are in {folder}", err=True)
+        folder.is_done_with = report.ok
     if as_json:
         print_json(report.to_json())
     else:

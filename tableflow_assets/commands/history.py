@@ -9,7 +9,6 @@ from uuid import UUID
 
 import click
 
-from tableflow_assets.commands.existing import existing_table
 from tableflow_assets.commands.show import json_option, print_json, print_table
 from tableflow_assets.errors import MirrorError
 from tableflow_assets.settings import Settings, load_settings
@@ -34,7 +33,7 @@ def history(topic: str, limit: int, also_unseen: bool, as_json: bool) -> None:
     from tableflow_assets.tableflow import Tableflow
 
     tableflow = Tableflow(load_settings())
-    table = existing_table(tableflow, tableflow.topic(topic))
+    table = tableflow.existing_table(tableflow.topic(topic))
     known = History(table, _delta_versions(tableflow.catalog, table))
     states = known.states(limit, also_unseen=also_unseen)
     webserver = webserver_of(tableflow.settings)

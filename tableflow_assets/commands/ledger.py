@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tableflow_assets.commands.show import json_option, print_json, print_table
-from tableflow_assets.errors import TableflowError
 from tableflow_assets.settings import Topic, load_settings
 
 if TYPE_CHECKING:
@@ -25,18 +24,12 @@ if TYPE_CHECKING:
 @json_option
 def ledger(topic: str, limit: int, as_json: bool) -> None:
     """Which offsets a table has read, and the commits that brought them, newest first."""
-    from tableflow_assets.table.known_tables import refuse_a_vanished_table
     from tableflow_assets.table.ledger import read_entries
     from tableflow_assets.tableflow import Tableflow
 
     tableflow = Tableflow(load_settings())
     chosen = tableflow.topic(topic)
-    table = tableflow.catalog.find(chosen.table)
-    if table is None:
-        refuse_a_vanished_table(tableflow.settings.state_dir, chosen, tableflow.catalog.namespace)
-        raise TableflowError(
-            f"The topic {topic!r} has no table yet.", f"Make it: tableflow materialize {topic}"
-        )
+    table = tableflow.existing_table(chosen)
     head = _head(table, chosen)
     entries = read_entries(table)
     shown = [_entry(snapshot, entry) for snapshot, entry in entries[:limit]]

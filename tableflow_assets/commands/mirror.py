@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tableflow_assets.commands.existing import existing_table
 from tableflow_assets.commands.show import (
     console,
     json_option,
@@ -51,7 +50,7 @@ def mirror(topics: tuple[str, ...], check: bool, rows: bool, as_json: bool) -> N
 def _mirrored_table(tableflow: Tableflow, topic: Topic) -> Table:
     from tableflow_assets.table.formats import is_delta
 
-    table = existing_table(tableflow, topic)
+    table = tableflow.existing_table(topic)
     if not is_delta(table):
         raise SettingsError(
             f"The table of {topic.name!r} is not kept as Delta.",

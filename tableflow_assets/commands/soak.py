@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 from rich.markup import escape
 
+from tableflow_assets.commands.own_folder import own_folder
 from tableflow_assets.commands.show import (
     console,
     json_option,
@@ -59,25 +58,15 @@ def soak(
     as_json: bool,
 ) -> None:
     """Many small commits on servers of its own; exit 1 if files pile up or queries become slow."""
-    folder = state.absolute() if state else Path(tempfile.mkdtemp(prefix="tableflow-soak-"))
-    is_done_with = False
-    try:
+    with own_folder(state, "tableflow-soak-", "the servers") as folder:
         with interrupted_once(), progress_bar() as progress:
             task = progress.add_task("starting the servers", total=commits)
             report = run_soak(
-                folder,
+                folder.path,
                 (commits, records, maintain_every),
                 lambda number: progress.update(task, description="commits", completed=number),
             )
-        is_done_with = report.ok
-    except KeyboardInterrupt:
-        is_done_with = True
-        raise
-    finally:
-        if is_done_with and state is None:
-            shutil.rmtree(folder, ignore_errors=True)
-        else:
-            click.echo(f"The logs of the servers are in {folder}", err=True)
+        folder.is_done_with = report.ok
     if chart_file:
         chart_file.write_text(drawn(report))
     if as_json:

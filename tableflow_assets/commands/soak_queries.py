@@ -68,12 +68,6 @@ def _median_ms(seconds: Sequence[float]) -> float:
     return round(statistics.median(seconds) * 1000, 1)
 
 
-def live_files(table: Table) -> int:
-    snapshot = table.current_snapshot()
-    summary = snapshot.summary.additional_properties if snapshot and snapshot.summary else {}
-    return int(summary.get("total-data-files", "0"))
-
-
 def listed_data_files(catalog: RestCatalog, table: Table) -> int:
     """Those in the bucket, whether a snapshot needs them or not."""
     root = delta_root(table)

@@ -12,13 +12,14 @@ from pyiceberg.table import Table
 
 from tableflow_assets.chaos.two_formats import differences
 from tableflow_assets.commands.bulk import BulkTopic
-from tableflow_assets.commands.soak_queries import Queries, listed_data_files, live_files
+from tableflow_assets.commands.soak_queries import Queries, listed_data_files
 from tableflow_assets.maintenance.expire import expire
 from tableflow_assets.maintenance.health import SMALL_FILES, SMALL_FILES_IN_THE_NEWEST
 from tableflow_assets.maintenance.maintain import maintain
 from tableflow_assets.settings import Topic
 from tableflow_assets.table.delta.mirror import catch_up
 from tableflow_assets.table.formats import DATA_PATH, shared_folder_property
+from tableflow_assets.table.snapshots import total_now
 from tableflow_assets.table.verify import verify
 from tableflow_assets.tableflow import Tableflow
 
@@ -126,7 +127,7 @@ class Soak:
         (taken,) = self._queries.milliseconds(table)
         point = Point(
             commits=commit,
-            files=live_files(table),
+            files=total_now(table, "total-data-files"),
             listed=listed_data_files(self._catalog, table),
             snapshots=len(table.snapshots()),
             iceberg_ms=taken["iceberg"],

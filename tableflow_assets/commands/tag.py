@@ -8,7 +8,6 @@ from datetime import timedelta
 
 import click
 
-from tableflow_assets.commands.existing import existing_table
 from tableflow_assets.commands.show import json_option, print_json, print_table
 from tableflow_assets.moments import FORMS, moment
 from tableflow_assets.settings import load_settings
@@ -49,7 +48,7 @@ def tag(
     if not name and (when or keep_for):
         raise click.UsageError("A tag needs a name.")
     tableflow = Tableflow(load_settings())
-    table = existing_table(tableflow, tableflow.topic(topic))
+    table = tableflow.existing_table(tableflow.topic(topic))
     if not name:
         _list(topic, table.metadata.refs, as_json)
         return

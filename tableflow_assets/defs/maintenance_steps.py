@@ -40,11 +40,10 @@ class Step:
 
 
 def _mirror(pipeline: Pipeline, wanted: Wanted, _: str) -> Result:
-    from tableflow_assets.maintenance.procedure import table_to_maintain
     from tableflow_assets.table.delta.mirror import catch_up
     from tableflow_assets.table.delta.upkeep import standing
 
-    table = table_to_maintain(pipeline)
+    table = pipeline.existing_table()
     written = 0 if wanted.dry_run else catch_up(pipeline.catalog, table)
     found = standing(pipeline.catalog, table)
     return {

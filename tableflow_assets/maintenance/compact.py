@@ -24,7 +24,6 @@ from tableflow_assets.maintenance.procedure import (
     call,
     literal,
     options,
-    table_to_maintain,
 )
 from tableflow_assets.maintenance.strategy import arguments_of, sorts_all
 from tableflow_assets.pipeline import Pipeline
@@ -97,7 +96,7 @@ class _Look:
 
     def __init__(self, pipeline: Pipeline) -> None:
         self.pipeline, self.topic = pipeline, pipeline.topic
-        self.table: Table = table_to_maintain(pipeline)
+        self.table: Table = pipeline.existing_table()
         # A table that somebody else has changed stays as it is until that is resolved.
         read_ledger(self.table)
         self.places = Places(self.table, self.topic)

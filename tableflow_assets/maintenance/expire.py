@@ -15,7 +15,7 @@ from pyiceberg.table import Table
 from tableflow_assets.boundary import reached
 from tableflow_assets.errors import CommitConflict, MaintenanceFailed
 from tableflow_assets.maintenance.ages import refuse_too_young
-from tableflow_assets.maintenance.procedure import beside_writers, call, table_to_maintain
+from tableflow_assets.maintenance.procedure import beside_writers, call
 from tableflow_assets.maintenance.snapshots import (
     QUERIES_END_WITHIN,
     expirable,
@@ -73,7 +73,7 @@ def expire(
     if not force:
         because = "a query that began before may still read its files"
         refuse_too_young("Snapshots", age, QUERIES_END_WITHIN, because)
-    table = table_to_maintain(pipeline)
+    table = pipeline.existing_table()
     # A table that somebody else has changed keeps all that one could go back to.
     read_ledger(table)
     now = datetime.now(UTC)

@@ -13,7 +13,6 @@ from tableflow_assets.maintenance.expire import expire
 from tableflow_assets.maintenance.health import Health, Kind, health
 from tableflow_assets.maintenance.manifests import rewrite_manifests
 from tableflow_assets.maintenance.orphans import remove_orphans
-from tableflow_assets.maintenance.procedure import table_to_maintain
 from tableflow_assets.pipeline import Pipeline
 from tableflow_assets.retention import drop_old_windows
 from tableflow_assets.table.delta.mirror import catch_up
@@ -101,7 +100,7 @@ def _drop_old_windows(pipeline: Pipeline) -> Any:
 
 
 def _mirror(pipeline: Pipeline) -> dict[str, int]:
-    return {"versions": catch_up(pipeline.catalog, table_to_maintain(pipeline))}
+    return {"versions": catch_up(pipeline.catalog, pipeline.existing_table())}
 
 
 _STEPS: dict[Kind, Callable[[Pipeline], Any]] = {

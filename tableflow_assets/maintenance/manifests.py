@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from tableflow_assets.boundary import reached
-from tableflow_assets.maintenance.procedure import beside_writers, call, table_to_maintain
+from tableflow_assets.maintenance.procedure import beside_writers, call
 from tableflow_assets.pipeline import Pipeline
 from tableflow_assets.table.delta.mirror import follow
 from tableflow_assets.table.ledger import read_ledger
@@ -25,7 +25,7 @@ class RewrittenManifests:
 
 def rewrite_manifests(pipeline: Pipeline, *, dry_run: bool = False) -> RewrittenManifests:
     """In a dry run ``after`` is as before."""
-    table = table_to_maintain(pipeline)
+    table = pipeline.existing_table()
     read_ledger(table)  # a table that somebody else has changed stays as it is
 
     def count() -> int:

@@ -22,7 +22,6 @@ from tableflow_assets.catalog.rest import RestCatalog
 from tableflow_assets.errors import MaintenanceFailed
 from tableflow_assets.maintenance.ages import refuse_too_young
 from tableflow_assets.maintenance.health import LAST_ORPHANS
-from tableflow_assets.maintenance.procedure import table_to_maintain
 from tableflow_assets.pipeline import Pipeline
 from tableflow_assets.table.delta.log import FOLDER as DELTA_LOG
 from tableflow_assets.table.delta.log import DeltaLog
@@ -74,7 +73,7 @@ def remove_orphans(
         because = "a run under way has not committed its files yet"
         refuse_too_young("Files that belong to nothing", older_than, SAFE_AGE, because)
     catalog, topic = pipeline.catalog, pipeline.topic
-    table, letters = table_to_maintain(pipeline), catalog.find(topic.dead_letter_table)
+    table, letters = pipeline.existing_table(), catalog.find(topic.dead_letter_table)
     now = datetime.now(UTC)
     found: list[Orphan] = []
     for one in (table, *([letters] if letters else ())):

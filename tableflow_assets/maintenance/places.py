@@ -7,20 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
-from pyiceberg.conversions import from_bytes
 from pyiceberg.manifest import DataFile
 from pyiceberg.partitioning import PartitionField
 from pyiceberg.table import Table
 from pyiceberg.transforms import BucketTransform, DayTransform, HourTransform
-from pyiceberg.types import TimestamptzType
 
 from tableflow_assets.decode.types import KAFKA_COLUMN
 from tableflow_assets.settings import Topic
+from tableflow_assets.table.windows import (
+    EPOCH,
+    bound_moment,
+    partition_moment,
+    window_start,
+)
 
 TIMESTAMP, KEY_HASH = f"{KAFKA_COLUMN}.timestamp", f"{KAFKA_COLUMN}.key_hash"
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 WHOLE = "all"
 
@@ -36,6 +39,7 @@ class Place:
 
 class Places:
     def __init__(self, table: Table, topic: Topic) -> None:
+        self._window = topic.window
         self.step = HOUR if topic.window == "hour" else DAY
         self._schema = table.schema()
         self._timestamp = self._schema.find_field(TIMESTAMP).field_id
@@ -52,7 +56,7 @@ class Places:
         return Place(WHOLE)
 
     def window_of(self, moment: datetime) -> Place:
-        start = EPOCH + (moment - EPOCH) // self.step * self.step
+        start = window_start(self._window, moment)
         shape = "%Y-%m-%d" if self.step == DAY else "%Y-%m-%d-%H:%M"
         return Place(start.strftime(shape), start=start)
 
@@ -63,7 +67,7 @@ class Places:
         return tuple(file.partition[at] for at in range(len(self._specs[spec].fields)))
 
     def oldest_in(self, file: DataFile) -> datetime | None:
-        return self._bound(file.lower_bounds)
+        return bound_moment(file.lower_bounds, self._timestamp)
 
     def condition(self, places: Iterable[Place], spark_catalog: str) -> str | None:
         """SQL that no file of these places fails, and few others pass; None: all do."""
@@ -82,17 +86,11 @@ class Places:
         coarse = None
         for at, field in enumerate(self._specs[spec].fields):
             if (step := self._step_of(field)) and file.partition[at] is not None:
-                start = _start(step, file.partition[at])
+                start = partition_moment(field.transform, file.partition[at])
                 if step <= self.step:
                     return start
                 coarse = start
-        return self._bound(file.upper_bounds) or coarse or EPOCH
-
-    def _bound(self, bounds: dict[int, bytes] | None) -> datetime | None:
-        bound = (bounds or {}).get(self._timestamp)
-        if bound is None:
-            return None
-        return EPOCH + timedelta(microseconds=int(from_bytes(TimestamptzType(), bound)))
+        return bound_moment(file.upper_bounds, self._timestamp) or coarse or EPOCH
 
     def _step_of(self, field: PartitionField) -> timedelta | None:
         if field.source_id != self._timestamp:
@@ -117,9 +115,3 @@ class Places:
     def _between(self, times: tuple[datetime, datetime]) -> str:
         start, end = (f"TIMESTAMP '{time:%Y-%m-%dT%H:%M:%SZ}'" for time in times)
         return f"({TIMESTAMP} >= {start} AND {TIMESTAMP} < {end})"
-
-
-def _start(step: timedelta, value: object) -> datetime:
-    if isinstance(value, int):
-        return EPOCH + value * step
-    return datetime.fromisoformat(str(value)).replace(tzinfo=UTC)  # pyiceberg makes dates of days

@@ -7,13 +7,11 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from pyiceberg.table import Table
 from pyspark.errors import PySparkException
 
-from tableflow_assets.errors import CommitConflict, MaintenanceFailed, TableflowError
+from tableflow_assets.errors import CommitConflict, MaintenanceFailed
 from tableflow_assets.pipeline import Pipeline
 from tableflow_assets.spark_errors import named_spark_errors
-from tableflow_assets.table.known_tables import refuse_a_vanished_table
 
 # Seconds before it is tried again when a writer was faster: longer than most commits take.
 PAUSES = (1.0, 2.0, 4.0, 8.0)
@@ -55,14 +53,3 @@ def beside_writers(work: Callable[[], T]) -> T:
             logger.info("%s Trying again.", conflict.problem)
             time.sleep(pause)
     return work()
-
-
-def table_to_maintain(pipeline: Pipeline) -> Table:
-    table = pipeline.catalog.find(pipeline.topic.table)
-    if table is None:
-        refuse_a_vanished_table(pipeline.state_dir, pipeline.topic, pipeline.catalog.namespace)
-        raise TableflowError(
-            f"The topic {pipeline.topic.name!r} has no table yet.",
-            f"Make it: tableflow materialize {pipeline.topic.name}",
-        )
-    return table

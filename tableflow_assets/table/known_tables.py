@@ -12,7 +12,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from uuid import UUID
 
-from tableflow_assets.errors import TableGone
+from pyiceberg.table import Table
+
+from tableflow_assets.catalog.rest import RestCatalog
+from tableflow_assets.errors import TableflowError, TableGone
 from tableflow_assets.files import replace_file
 from tableflow_assets.settings import Topic
 
@@ -44,6 +47,23 @@ def refuse_a_vanished_table(state_dir: Path, topic: Topic, namespace: str) -> No
             " renamed by somebody, or the settings lead to another catalog.",
             f"Bring it back, or make it anew from the log: `tableflow rebuild {topic.name}`.",
         )
+
+
+def existing_table(catalog: RestCatalog, state_dir: Path, topic: Topic, to: str = "") -> Table:
+    """``to``: what is to be done with it, where that needs rows: then making it now would not help."""
+    table = catalog.find(topic.table)
+    if table is not None:
+        return table
+    refuse_a_vanished_table(state_dir, topic, catalog.namespace)
+    if to:
+        raise TableflowError(
+            f"The topic {topic.name!r} has no table: there is nothing to {to}.",
+            "Check the topic's name with `tableflow status`.",
+        )
+    raise TableflowError(
+        f"The topic {topic.name!r} has no table yet.",
+        f"Make it: tableflow materialize {topic.name}",
+    )
 
 
 def remembered(state_dir: Path) -> dict[str, str]:

@@ -171,12 +171,13 @@ def _has_the_rows_of(head: Snapshot, tagged: Snapshot) -> bool:
     The table may have been rolled back before it was compacted: then it has fewer rows. With
     deletes in play equal counts prove nothing.
     """
-    counts = [_total(snapshot, "total-records") for snapshot in (head, tagged)]
-    deletes = [_total(snapshot, "total-delete-files") for snapshot in (head, tagged)]
+    counts = [total(snapshot, "total-records") for snapshot in (head, tagged)]
+    deletes = [total(snapshot, "total-delete-files") for snapshot in (head, tagged)]
     return counts[0] == counts[1] and deletes == [0, 0]
 
 
-def _total(snapshot: Snapshot, name: str) -> int:
+def total(snapshot: Snapshot, name: str) -> int:
+    """A number of the snapshot's summary."""
     return int(snapshot.summary.additional_properties.get(name, 0)) if snapshot.summary else 0
 
 

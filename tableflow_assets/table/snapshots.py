@@ -8,7 +8,7 @@ from pyiceberg.table import Table
 from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.snapshots import Operation, Snapshot
 
-from tableflow_assets.table.ledger import PROPERTY, Entry
+from tableflow_assets.table.ledger import PROPERTY, Entry, total
 
 NAMES = {"window": "window rebuild", "origin": "created"}  # for people; other kinds name themselves
 
@@ -61,5 +61,7 @@ def total_of(snapshots: Iterable[Snapshot], *names: str) -> int:
     return sum(total(snapshot, name) for snapshot in snapshots for name in names)
 
 
-def total(snapshot: Snapshot, name: str) -> int:
-    return int(snapshot.summary.additional_properties.get(name, 0)) if snapshot.summary else 0
+def total_now(table: Table, name: str) -> int:
+    """Of the table as it is."""
+    snapshot = table.current_snapshot()
+    return total(snapshot, name) if snapshot else 0

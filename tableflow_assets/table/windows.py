@@ -18,6 +18,7 @@ from pyiceberg.transforms import DayTransform, HourTransform
 from pyiceberg.types import TimestamptzType
 
 from tableflow_assets.table.layout_fields import TIMESTAMP
+from tableflow_assets.table.snapshots import rows_in as rows_in_snapshot
 
 Window = Literal["hour", "day"]
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -28,10 +29,7 @@ FILES_TO_READ = 64
 def rows_in(table: Table) -> int:
     """All rows: those written, less those marked as deleted since."""
     snapshot = table.current_snapshot()
-    if snapshot is None or snapshot.summary is None:
-        return 0
-    totals = snapshot.summary.additional_properties
-    return int(totals.get("total-records", 0)) - int(totals.get("total-position-deletes", 0))
+    return rows_in_snapshot(snapshot) if snapshot else 0
 
 
 def rows_added(table: Table, window: Window, snapshots: Iterable[int]) -> dict[datetime, int]:
@@ -72,17 +70,13 @@ def window_of(table: Table, window: Window, file: DataFile, spec: PartitionSpec)
     for position, field in enumerate(spec.fields):
         if field.source_id == source.field_id and _tells(field.transform, window):
             value = file.partition[position]
-            return _start(window, _moment(field.transform, value))
+            return window_start(window, partition_moment(field.transform, value))
     lower, upper = (
-        (bounds or {}).get(source.field_id) for bounds in (file.lower_bounds, file.upper_bounds)
+        bound_moment(bounds, source.field_id) for bounds in (file.lower_bounds, file.upper_bounds)
     )
     if lower is None or upper is None or (file.null_value_counts or {}).get(source.field_id):
         return None
-    first, last = (
-        # A timestamp is told as microseconds, whatever `from_bytes` declares.
-        _start(window, EPOCH + timedelta(microseconds=int(from_bytes(TimestamptzType(), bound))))
-        for bound in (lower, upper)
-    )
+    first, last = window_start(window, lower), window_start(window, upper)
     return first if first == last else None
 
 
@@ -127,13 +121,23 @@ def _tells(transform: Any, window: Window) -> bool:
     )
 
 
-def _moment(transform: Any, value: int | date | None) -> datetime:
+def bound_moment(bounds: dict[int, bytes] | None, timestamp: int) -> datetime | None:
+    """The least or the largest timestamp of a file, as its metadata has it; by the field's id."""
+    bound = (bounds or {}).get(timestamp)
+    if bound is None:
+        return None
+    # Told as microseconds, whatever `from_bytes` declares.
+    return EPOCH + timedelta(microseconds=int(from_bytes(TimestamptzType(), bound)))
+
+
+def partition_moment(transform: Any, value: int | date | None) -> datetime:
+    """The begin of a partition by hours or days. Of days, pyiceberg makes dates."""
     if isinstance(value, date):
         return datetime.combine(value, time(), UTC)
     unit = timedelta(hours=1) if isinstance(transform, HourTransform) else timedelta(days=1)
     return EPOCH + unit * (value or 0)
 
 
-def _start(window: Window, moment: datetime) -> datetime:
+def window_start(window: Window, moment: datetime) -> datetime:
     start = moment.replace(minute=0, second=0, microsecond=0)
     return start if window == "hour" else start.replace(hour=0)

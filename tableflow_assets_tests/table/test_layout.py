@@ -209,9 +209,9 @@ def test_rows_lie_in_the_order_of_the_settings(
     kafka_topic.send(VISIT, values)
     pipeline = pipeline_of(tableflow, kafka_topic, sort_by=("city", "guest.born desc"))
     assert pipeline.catch_up().rows == 60
-    for path in files_of(pipeline):
-        found = columns_of(pipeline, path, "city", "guest")
-        assert len(found) > 1
+    found_by_file = [columns_of(pipeline, path, "city", "guest") for path in files_of(pipeline)]
+    assert max(map(len, found_by_file)) > 1  # one row is always in order
+    for found in found_by_file:
         ranked = [(city or "", -guest["born"].toordinal()) for city, guest in found]
         assert ranked == sorted(ranked)
     verified(pipeline)

@@ -141,16 +141,18 @@ class DeltaLog:
                     state.apply(action)
         return state
 
+    @cached_property
     def all_files(self) -> list[str]:
         return self.store.names(FOLDER)
 
+    @property
     def all_commits(self) -> list[int]:
-        """Also those before the newest checkpoint, as far as they are still there."""
-        return [int(found[1]) for name in self.all_files() if (found := _COMMIT.fullmatch(name))]
+        """In order; also those before the newest checkpoint, as far as they are still there."""
+        return [int(found[1]) for name in self.all_files if (found := _COMMIT.fullmatch(name))]
 
+    @property
     def all_checkpoints(self) -> list[int]:
-        names = self.all_files()
-        return [int(found[1]) for name in names if (found := _CHECKPOINT.fullmatch(name))]
+        return [int(found[1]) for name in self.all_files if (found := _CHECKPOINT.fullmatch(name))]
 
     def _checkpointed(self) -> list[Action]:
         name = checkpoint_name(self.checkpoint)

@@ -68,7 +68,7 @@ def versions(catalog: RestCatalog, table: Table) -> dict[int, int]:
     """By snapshot, the newest Delta version that mirrors it; of those that the log still holds."""
     log = _log(catalog, table)
     found = {}
-    for version in sorted(log.all_commits()):
+    for version in log.all_commits:
         if ours := written_by_us(log.commit_if_whole(version)):
             found[int(ours["snapshot"])] = version
     return found
@@ -81,7 +81,7 @@ def trim(catalog: RestCatalog, table: Table) -> int:
     needed goes.
     """
     log = _log(catalog, table)
-    commits, live = sorted(log.all_commits()), {one.snapshot_id for one in table.snapshots()}
+    commits, live = log.all_commits, {one.snapshot_id for one in table.snapshots()}
     if not commits:
         return 0
     readable = commits[-1]
@@ -90,7 +90,7 @@ def trim(catalog: RestCatalog, table: Table) -> int:
         if ours and int(ours["snapshot"]) in live:
             readable = version
             break
-    begin = max((one for one in log.all_checkpoints() if one <= readable), default=-1)
+    begin = max((one for one in log.all_checkpoints if one <= readable), default=-1)
     return _remove_before(log, begin) if begin > 0 else 0
 
 
@@ -134,19 +134,23 @@ def drop(catalog: RestCatalog, table: Table) -> None:
 
 
 def _remove_before(log: DeltaLog, begin: int) -> int:
-    commits = log.all_commits()
-    gone = [version for version in commits if version < begin]
+    gone = [version for version in log.all_commits if version < begin]
     old = [logs.commit_name(version) for version in gone]
-    old += [logs.checkpoint_name(version) for version in log.all_checkpoints() if version < begin]
+    old += [logs.checkpoint_name(version) for version in log.all_checkpoints if version < begin]
+    if log.store.names(vectors.FOLDER):  # only tables with keys have some
+        _remove_vectors(log, gone, begin)
+    log.store.delete(sorted(old))
+    return len(old)
+
+
+def _remove_vectors(log: DeltaLog, gone: Iterable[int], begin: int) -> None:
     # Only vectors that the log has known: others belong to a version that is being written.
     in_use = _vectors_of([{"add": file} for file in log.state().files.values()])
-    for version in commits:
+    for version in log.all_commits:
         if version >= begin:
             in_use |= _vectors_of(log.commit(version))
     known = set().union(*(_vectors_of(log.commit_if_whole(version)) for version in gone))
     log.store.delete(sorted(known - in_use))
-    log.store.delete(sorted(old))
-    return len(old)
 
 
 def _vectors_of(actions: Iterable[logs.Action]) -> set[str]:

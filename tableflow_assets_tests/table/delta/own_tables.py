@@ -171,7 +171,7 @@ class OwnTable:
 
     def metadata(self) -> dict[str, Any]:
         """As the newest commit that has any says it."""
-        for version in reversed(self.log.all_commits()):
+        for version in reversed(self.log.all_commits):
             for action in self.log.commit_if_whole(version):
                 if "metaData" in action:
                     return dict(action["metaData"])
@@ -200,7 +200,7 @@ def assert_in_step(own: OwnTable) -> None:
 
 def snapshots_of(own: OwnTable) -> list[int]:
     """What the versions say that they show."""
-    told = [written_by_us(own.log.commit(version)) for version in own.log.all_commits()]
+    told = [written_by_us(own.log.commit(version)) for version in own.log.all_commits]
     return [int(one["snapshot"]) for one in told if one]
 
 

@@ -144,7 +144,7 @@ def test_damage_is_named_costs_no_commit_and_is_mended(shared: OwnTable, what: s
 
 
 def test_a_log_that_somebody_deleted_is_written_again(own: OwnTable) -> None:
-    own.store.delete(own.log.all_files())
+    own.store.delete(own.log.all_files)
     own.append(4)
     assert own.log.newest == 0
     assert_in_step(own)
@@ -156,7 +156,7 @@ def test_a_log_that_somebody_deleted_is_written_again(own: OwnTable) -> None:
 def test_a_table_of_iceberg_alone_has_no_log(make: Callable[..., OwnTable]) -> None:
     own = make(formats=("iceberg",))
     own.append(1)
-    assert own.log.all_files() == []
+    assert own.log.all_files == []
 
 
 def test_a_log_goes_when_the_settings_say_so_and_comes_back(keyed: OwnTable) -> None:
@@ -164,7 +164,7 @@ def test_a_log_goes_when_the_settings_say_so_and_comes_back(keyed: OwnTable) -> 
     upkeep.keep_in_step(keyed.catalog, keyed.now(), without)
     assert [name for name in keyed.store.sizes() if not name.endswith(".parquet")] == []
     keyed.replace(1)
-    assert keyed.log.all_files() == []
+    assert keyed.log.all_files == []
     upkeep.keep_in_step(keyed.catalog, keyed.now(), keyed.topic)
     assert keyed.log.newest == 0
     assert_in_step(keyed)
@@ -185,7 +185,7 @@ def test_who_dies_while_the_log_is_removed_leaves_it_to_the_next(
     mirror.follow(own.catalog, own.now())  # another run, which knows of nothing
     assert own.log.newest == 0
     upkeep.keep_in_step(own.catalog, own.now(), without)
-    assert own.log.all_files() == []
+    assert own.log.all_files == []
 
 
 # --- checkpoints ------------------------------------------------------------------------------
@@ -197,7 +197,7 @@ def test_all_engines_read_behind_checkpoints_and_what_is_trimmed(
     monkeypatch.setattr(checkpoint, "EVERY", 3)
     for at in (1, 4, 2, 2, 2, 2):
         keyed.replace(at)
-    assert keyed.log.all_checkpoints() == [3, 6]
+    assert keyed.log.all_checkpoints == [3, 6]
     table = keyed.now()
     seventh = table.snapshot_by_id(snapshots_of(keyed)[7])
     assert seventh is not None
@@ -211,8 +211,8 @@ def test_all_engines_read_behind_checkpoints_and_what_is_trimmed(
     keyed.store.put(in_flight, b"")
     vectors = len(keyed.store.names(VECTORS))
     assert upkeep.trim(keyed.catalog, keyed.now()) > 0
-    assert keyed.log.all_commits() == [6, 7, 8]
-    assert keyed.log.all_checkpoints() == [6]
+    assert keyed.log.all_commits == [6, 7, 8]
+    assert keyed.log.all_checkpoints == [6]
     assert in_flight in keyed.store.names(VECTORS)
     assert len(keyed.store.names(VECTORS)) < vectors
     assert upkeep.trim(keyed.catalog, keyed.now()) == 0
