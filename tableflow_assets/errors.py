@@ -102,3 +102,11 @@ class DataLoss(TableflowError):
 
 class Suspended(TableflowError):
     """The topic waits for somebody to resolve what it ran into; its table stays as it is."""
+
+
+class InputMissing(TableflowError):
+    """A product reads a table that is not there yet."""
+
+
+class ProductFailed(TableflowError):
+    """A product's SQL gives no rows that its table could have; the table is as it was."""

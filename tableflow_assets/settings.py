@@ -26,6 +26,7 @@ from tableflow_assets.settings_blocks import (
     Warehouse,
 )
 from tableflow_assets.settings_file import Problem, read_document, validated
+from tableflow_assets.settings_product import ProductOptions
 from tableflow_assets.settings_topic import TopicOptions
 from tableflow_assets.table.names import (
     DEAD_LETTER_SUFFIX,
@@ -33,6 +34,7 @@ from tableflow_assets.table.names import (
     is_kafka_name,
     is_pattern,
     name_problem,
+    product_name_problem,
     table_name,
 )
 
@@ -81,6 +83,7 @@ class SettingsShape(Block):
     namespace: Namespace = "tableflow"
     defaults: TopicOptions = TopicOptions()
     topics: Mapping[str, TopicOptions] = Field(default_factory=lambda: {"*": TopicOptions()})
+    products: Mapping[str, ProductOptions] = Field(default_factory=dict)
 
     @model_validator(mode="before")
     @classmethod
@@ -89,12 +92,12 @@ class SettingsShape(Block):
             return data
         return {k: v for k, v in data.items() if v is not None or k not in cls.model_fields}
 
-    @field_validator("topics", mode="before")
+    @field_validator("topics", "products", mode="before")
     @classmethod
-    def _empty_topic_sets_nothing(cls, topics: object) -> object:
-        if not isinstance(topics, dict):
-            return topics
-        return {name: {} if options is None else options for name, options in topics.items()}
+    def _empty_entry_sets_nothing(cls, entries: object) -> object:
+        if not isinstance(entries, dict):
+            return entries
+        return {name: {} if options is None else options for name, options in entries.items()}
 
 
 class Settings(SettingsShape):
@@ -145,7 +148,9 @@ class Settings(SettingsShape):
             except SettingsError as error:
                 left_out[name] = error.problem
                 continue
-            if topic is not None and by_table.setdefault(topic.table, topic) is not topic:
+            if topic is not None and topic.table in self.products:
+                left_out[name] = f"Its table {topic.table} is that of the product of this name."
+            elif topic is not None and by_table.setdefault(topic.table, topic) is not topic:
                 owner = by_table[topic.table].name
                 left_out[name] = f"Its table {topic.table} is that of {owner!r}."
         return by_table, left_out
@@ -175,6 +180,9 @@ class Settings(SettingsShape):
                 name: options.over(self.defaults).model_dump(mode="json")
                 for name, options in self.topics.items()
             },
+            "products": {
+                name: options.model_dump(mode="json") for name, options in self.products.items()
+            },
         }
 
 
@@ -186,6 +194,7 @@ def load_settings(path: Path | None = None) -> Settings:
     document = read_document(file)
     shape, problems = validated(SettingsShape, document.data)
     problems += [*document.problems, *_name_problems(document.data.get("topics"))]
+    problems += _product_name_problems(document.data)
     if shape is not None:
         problems += _misfits(shape)
     if shape is None or problems:
@@ -225,6 +234,20 @@ def _name_problems(topics: object) -> Iterator[Problem]:
     for first, second in collisions(usable):
         text = f"would share the table {table_name(first)} with topic {first!r}; keep one of them"
         yield Problem(("topics", second), text)
+
+
+def _product_name_problems(data: Mapping[str, object]) -> Iterator[Problem]:
+    topics, products = (data.get(part) for part in ("topics", "products"))
+    names = [name for name in topics if not name_problem(name)] if isinstance(topics, dict) else []
+    tables = {table_name(name): name for name in names if not is_pattern(name)}
+    for name in products if isinstance(products, dict) else ():
+        problem = product_name_problem(name)
+        if not problem and name in tables:
+            problem = (
+                f"would share the table {name} with topic {tables[name]!r}; rename the product"
+            )
+        if problem:
+            yield Problem(("products", name), problem)
 
 
 def _misfits(shape: SettingsShape) -> Iterator[Problem]:

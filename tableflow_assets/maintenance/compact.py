@@ -28,6 +28,7 @@ from tableflow_assets.maintenance.procedure import (
 from tableflow_assets.maintenance.strategy import arguments_of, sorts_all
 from tableflow_assets.pipeline import Pipeline
 from tableflow_assets.table.delta.mirror import follow
+from tableflow_assets.table.layout import DELETE_MODE, MARK_ROWS
 from tableflow_assets.table.ledger import read_ledger
 
 # What one commit rewrites at most: large enough that a writer beside it is rarely overtaken, small
@@ -128,7 +129,7 @@ class _Look:
         how = {
             "target-file-size-bytes": self.topic.target_file_bytes,
             "min-input-files": 2,  # which windows are worth it is decided already
-            "remove-dangling-deletes": str(self.places.buckets > 0).lower(),
+            "remove-dangling-deletes": str(self._marks_rows).lower(),
             **({"rewrite-all": "true"} if remedy == "rewrite" else {}),
         }
         done = self._call("rewrite_data_files", windows, arguments | {"options": options(how)})
@@ -140,6 +141,10 @@ class _Look:
             files_after=done["added_data_files_count"],
             bytes=done["rewritten_bytes_count"],
         )
+
+    @property
+    def _marks_rows(self) -> bool:
+        return self.table.properties.get(DELETE_MODE) == MARK_ROWS
 
     def merge_marks(self, windows: Iterable[Window]) -> int:
         """Of the delete files that are left, few remain, without marks about files that are gone."""

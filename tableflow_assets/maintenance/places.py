@@ -16,6 +16,8 @@ from pyiceberg.transforms import BucketTransform, DayTransform, HourTransform
 
 from tableflow_assets.decode.types import KAFKA_COLUMN
 from tableflow_assets.settings import Topic
+from tableflow_assets.settings_terms import in_sql
+from tableflow_assets.table.layout_fields import time_column
 from tableflow_assets.table.windows import (
     EPOCH,
     bound_moment,
@@ -23,7 +25,7 @@ from tableflow_assets.table.windows import (
     window_start,
 )
 
-TIMESTAMP, KEY_HASH = f"{KAFKA_COLUMN}.timestamp", f"{KAFKA_COLUMN}.key_hash"
+KEY_HASH = f"{KAFKA_COLUMN}.key_hash"
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 WHOLE = "all"
 
@@ -42,7 +44,8 @@ class Places:
         self._window = topic.window
         self.step = HOUR if topic.window == "hour" else DAY
         self._schema = table.schema()
-        self._timestamp = self._schema.find_field(TIMESTAMP).field_id
+        self._time = time_column(table)
+        self._timestamp = self._schema.find_field(".".join(self._time)).field_id
         self._specs, self._current = table.specs(), table.spec().spec_id
         fields = table.spec().fields
         self.are_windows = any(map(self._step_of, fields))
@@ -113,5 +116,6 @@ class Places:
         return ranges
 
     def _between(self, times: tuple[datetime, datetime]) -> str:
-        start, end = (f"TIMESTAMP '{time:%Y-%m-%dT%H:%M:%SZ}'" for time in times)
-        return f"({TIMESTAMP} >= {start} AND {TIMESTAMP} < {end})"
+        start, end = (f"TIMESTAMP '{moment:%Y-%m-%dT%H:%M:%SZ}'" for moment in times)
+        time = in_sql(self._time)
+        return f"({time} >= {start} AND {time} < {end})"

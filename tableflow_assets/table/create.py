@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+from collections.abc import Mapping
 from pathlib import Path
 
 import pyarrow as pa
@@ -20,16 +21,24 @@ MODE_PROPERTY = "tableflow.mode"
 
 
 def create_table(
-    catalog: RestCatalog, topic: Topic, schema: Schema, origin: Entry, lock_folder: Path
+    catalog: RestCatalog,
+    topic: Topic,
+    schema: Schema,
+    origin: Entry,
+    lock_folder: Path,
+    properties: Mapping[str, str] | None = None,
 ) -> Table:
-    """Create the table with an empty first snapshot that says where in the log it begins."""
+    """Create the table with an empty first snapshot that says where in the log it begins.
+
+    ``properties``: those that differ from what the topic's settings say.
+    """
     # Not every REST catalog creates atomically: of two creates at once both may succeed, with two
     # different tables. So creation goes through one lock for all processes on this state folder.
     lock_folder.mkdir(parents=True, exist_ok=True)
     with (lock_folder / f"create-{topic.table}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         catalog.ensure_namespace()
-        table = catalog.find(topic.table) or _create(catalog, topic, schema)
+        table = catalog.find(topic.table) or _create(catalog, topic, schema, properties or {})
         if table.current_snapshot() is None:
             catalog.ask(lambda: _begin(table, origin))
         return table
@@ -42,9 +51,11 @@ def _begin(table: Table, origin: Entry) -> None:
         transaction.append(nothing, snapshot_properties={PROPERTY: origin.to_property()})
 
 
-def _create(catalog: RestCatalog, topic: Topic, schema: Schema) -> Table:
+def _create(
+    catalog: RestCatalog, topic: Topic, schema: Schema, properties: Mapping[str, str]
+) -> Table:
     layout = layout_of(topic, schema)
-    known = mode_property(topic) | formats_property(topic) | {"format-version": "2"}
+    known = {**mode_property(topic), **formats_property(topic), "format-version": "2", **properties}
     return catalog.ask(
         lambda: catalog.iceberg.create_table(
             catalog.identifier(topic.table),

@@ -34,6 +34,7 @@ from tableflow_assets.table.commit import REBUILD
 from tableflow_assets.table.formats import TOPIC_PROPERTY
 from tableflow_assets.table.layout_fields import KEY_BUCKET, partition_fields, sort_order
 
+DELETE_MODE, MARK_ROWS = "write.delete.mode", "merge-on-read"
 LAST_ADDED = -1  # what the REST protocol calls what was added in the same commit
 
 
@@ -86,7 +87,7 @@ def _properties(topic: Topic) -> dict[str, str]:
     return {
         TOPIC_PROPERTY: topic.name,
         "write.parquet.compression-codec": "zstd",
-        "write.delete.mode": "merge-on-read" if topic.is_keyed else "copy-on-write",
+        DELETE_MODE: MARK_ROWS if topic.is_keyed else "copy-on-write",
         "write.delete.granularity": "partition",
         "write.target-file-size-bytes": str(topic.target_file_bytes),
         # Not Iceberg's choice for tables with an order: that reads the records twice.

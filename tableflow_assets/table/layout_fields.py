@@ -10,6 +10,7 @@ from typing import Any
 
 from pyiceberg.partitioning import PARTITION_FIELD_ID_START, PartitionField
 from pyiceberg.schema import Schema
+from pyiceberg.table import Table
 from pyiceberg.table.sorting import (
     UNSORTED_SORT_ORDER,
     NullOrder,
@@ -46,6 +47,8 @@ from tableflow_assets.table.schema_diff import type_text
 # No column can have these names: fields of values that begin with `_kafka` are refused.
 WINDOW_FIELD, KEY_BUCKET = "_kafka_window", "_kafka_key_bucket"
 TIMESTAMP, KEY_HASH = (KAFKA_COLUMN, "timestamp"), (KAFKA_COLUMN, "key_hash")
+# A property of a table whose windows are those of another column than Kafka's timestamp.
+TIME_PROPERTY = "tableflow.event_time"
 _WITHOUT_NUMBER: dict[str, Transform[Any, Any]] = {
     "identity": IdentityTransform(),
     "hours": HourTransform(),
@@ -54,6 +57,12 @@ _WITHOUT_NUMBER: dict[str, Transform[Any, Any]] = {
     "years": YearTransform(),
 }
 COLUMNS_TO_NAME = 20  # of those that a table has, in an error
+
+
+def time_column(table: Table) -> Column:
+    """The time that a row's window is told by."""
+    name = table.properties.get(TIME_PROPERTY)
+    return (name,) if name else TIMESTAMP
 
 
 def partition_fields(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Literal
 
 from pyiceberg.table import Table
@@ -21,7 +21,7 @@ PROPERTY = "tableflow.ledger"
 # Moves with every commit, so that the newest entry's snapshot never expires: compaction's snapshots
 # have no entry, and expiry would otherwise leave only those.
 TAG = "tableflow_ledger"
-Kind = Literal["records", "origin", "window", "loss", "forget", "replay", "retention"]
+Kind = Literal["records", "origin", "window", "loss", "forget", "replay", "retention", "product"]
 
 
 @dataclass(frozen=True)
@@ -65,9 +65,18 @@ class Entry:
     replays: tuple[str, ...] = ()
     replaying: str = ""  # the one replay that may be the next of them
     dropped: tuple[DroppedBefore, ...] = ()
+    # Of a product, which reads tables and no log: the snapshots that its rows are made of, by table, what
+    # they are made with, and the columns that rows from before may lack.
+    inputs: dict[str, int] = field(default_factory=dict)
+    statement: str = ""
+    added_columns: tuple[str, ...] = ()
 
     def to_property(self) -> str:
-        return json.dumps(asdict(self), separators=(",", ":"), sort_keys=True)
+        told = asdict(self)
+        if self.kind != "product":
+            for name in ("inputs", "statement", "added_columns"):
+                del told[name]
+        return json.dumps(told, separators=(",", ":"), sort_keys=True)
 
     @classmethod
     def from_property(cls, text: str) -> Entry:
@@ -81,6 +90,7 @@ class Entry:
             for one in known.get("forgotten", ())
         )
         known["replays"] = tuple(known.get("replays", ()))
+        known["added_columns"] = tuple(known.get("added_columns", ()))
         known["dropped"] = tuple(
             DroppedBefore(one["before"], _by_partition(one["end"]))
             for one in known.get("dropped", ())

@@ -43,6 +43,16 @@ def name_problem(entry: str) -> str:
     return ""
 
 
+def product_name_problem(name: str) -> str:
+    """What is wrong with a key under `products`; empty if nothing is. A product's table has its name."""
+    if not re.fullmatch(r"[a-z][a-z0-9_]{0,127}", name) or name.endswith(DEAD_LETTER_SUFFIX):
+        return (
+            "not a usable name: a lower-case letter, then up to 127 of letters, digits and _; not"
+            f" ending in {DEAD_LETTER_SUFFIX}"
+        )
+    return ""
+
+
 def _pattern_problem(pattern: str) -> str:
     if pattern.startswith("_"):
         return "matches nothing: topics that start with _ are internal, and no pattern takes them"

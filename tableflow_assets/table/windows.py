@@ -17,7 +17,7 @@ from pyiceberg.table import Table
 from pyiceberg.transforms import DayTransform, HourTransform
 from pyiceberg.types import TimestamptzType
 
-from tableflow_assets.table.layout_fields import TIMESTAMP
+from tableflow_assets.table.layout_fields import time_column
 from tableflow_assets.table.snapshots import rows_in as rows_in_snapshot
 
 Window = Literal["hour", "day"]
@@ -66,7 +66,7 @@ def window_of(table: Table, window: Window, file: DataFile, spec: PartitionSpec)
 
     ``spec``: the partitioning that the file was written in, which need not be the table's of now.
     """
-    source = table.schema().find_field(".".join(TIMESTAMP))
+    source = table.schema().find_field(".".join(time_column(table)))
     for position, field in enumerate(spec.fields):
         if field.source_id == source.field_id and _tells(field.transform, window):
             value = file.partition[position]
@@ -106,9 +106,11 @@ def _rows_of(
 
 def _read_windows(table: Table, window: Window, file: DataFile) -> dict[datetime, int]:
     """Of the file's rows, nothing but their timestamps is read."""
+    name, *inside = path = time_column(table)
     with table.io.new_input(file.file_path).open() as stream:
-        column = pq.ParquetFile(stream).read(columns=[".".join(TIMESTAMP)])[TIMESTAMP[0]]
-    moments = pc.struct_field(column.combine_chunks(), TIMESTAMP[1])
+        moments = pq.ParquetFile(stream).read(columns=[".".join(path)])[name].combine_chunks()
+    if inside:
+        moments = pc.struct_field(moments, inside)
     starts = pc.floor_temporal(moments.cast(pa.timestamp("us", "UTC")), unit=window)
     counts = pc.value_counts(starts).to_pylist()
     return {one["values"] or EPOCH: one["counts"] for one in counts}

@@ -1,0 +1,116 @@
+"""What a product has to compute again, given what its inputs were when it was last computed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import reduce
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from tableflow_assets.product import flink
+from tableflow_assets.product.changes import Changes, changes_between
+from tableflow_assets.product.definition import CHANGED
+from tableflow_assets.product.inputs import Inputs, Pinned
+from tableflow_assets.product.products import Product
+from tableflow_assets.product.scope import VALUES_AT_HAND, Scope, bounds_from, columns_used
+from tableflow_assets.spark_session import named_view, persisted
+
+
+@dataclass(frozen=True)
+class Affected:
+    """``scope``: None if any row of the product may be affected."""
+
+    scope: Scope | None = None
+    nothing_changed: bool = False  # not even in the inputs
+
+    @property
+    def count(self) -> int | None:
+        return (
+            self.scope.at_hand.num_rows if self.scope and self.scope.at_hand is not None else None
+        )
+
+
+def find_affected(
+    spark: SparkSession,
+    product: Product,
+    inputs: Inputs,
+    since: Mapping[str, int],
+    views: ExitStack,
+) -> Affected:
+    """``since``: by table, the snapshot that was computed from."""
+    look = _Look(spark, product, inputs, views)
+    parts = []
+    for pinned in inputs:
+        before = since.get(pinned.input.table)
+        columns = columns_used(product.definition.header.changes[pinned.input.name])
+        if before is None:
+            return Affected()
+        changes = changes_between(pinned.table, before, pinned.snapshot, columns)
+        if changes is None:
+            return Affected()
+        if not changes.are_none:
+            parts.append(
+                look.touched_by(pinned, look.changed_rows(pinned, before, changes, columns))
+            )
+    if not parts:
+        return Affected(nothing_changed=True)
+    return Affected(look.scope(reduce(DataFrame.union, parts).distinct()))
+
+
+@dataclass(frozen=True)
+class _Look:
+    spark: SparkSession
+    product: Product
+    inputs: Inputs
+    views: ExitStack
+
+    def changed_rows(
+        self, pinned: Pinned, since: int, changes: Changes, columns: tuple[str, ...]
+    ) -> DataFrame:
+        parts = []
+        if changes.has_added:
+            parts.append(pinned.appended_since(self.spark, since).select(*map(_quoted, columns)))
+        if changes.removed is not None:
+            parts.append(self.spark.createDataFrame(changes.removed).select(*map(_quoted, columns)))
+        return reduce(DataFrame.union, parts).distinct()
+
+    def touched_by(self, pinned: Pinned, changed: DataFrame) -> DataFrame:
+        affects = self.product.definition.header.changes[pinned.input.name]
+        scope = self.product.definition.scope
+        if not isinstance(affects, str):
+            told = [
+                f"{flink.expression_in_spark(affects[name])} AS {_quoted(name)}" for name in scope
+            ]
+            return changed.selectExpr(*told)
+        query = flink.parse(affects)
+        at_hand, changed = self._at_hand(changed)
+        bounds = bounds_from(query, at_hand) if at_hand is not None else {}
+        sources = {CHANGED: flink.Source(self._view(changed), is_topic=False)}
+        for name in flink.tables_in(query):
+            if name != CHANGED:
+                other = self.inputs.pinned[name]
+                rows = f"SELECT * FROM {other.relation} WHERE {bounds.get(name, 'true')}"  # noqa: S608
+                sources[name] = other.input.source(self._view(self.spark.sql(rows)))
+        return self.spark.sql(flink.in_spark(query, sources)).toDF(*scope)
+
+    def scope(self, values: DataFrame) -> Scope:
+        at_hand, rows = self._at_hand(values)
+        return Scope(self.product.definition.scope, rows, at_hand)
+
+    def _at_hand(self, rows: DataFrame) -> tuple[pa.Table | None, DataFrame]:
+        """The rows in the driver's memory, if they are few; and the same for Spark, computed once."""
+        kept = self.views.enter_context(persisted(rows))
+        found = kept.limit(VALUES_AT_HAND + 1).toArrow()
+        if found.num_rows > VALUES_AT_HAND:
+            return None, kept
+        return found, self.spark.createDataFrame(found, rows.schema)
+
+    def _view(self, rows: DataFrame) -> str:
+        return self.views.enter_context(named_view(self.spark, rows))
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

@@ -1,0 +1,142 @@
+"""A product's .sql file: a header that says what it is, and one SELECT."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import cached_property
+from typing import Annotated, Literal
+
+import yaml
+from pydantic import BeforeValidator, Field, ValidationError
+from sqlglot import exp
+
+from tableflow_assets.errors import SettingsError
+from tableflow_assets.product import flink
+from tableflow_assets.settings_blocks import NOT_EMPTY, NOT_TWICE, Block, Line, Word
+
+HEADER = re.compile(r"\s*/\*(.*?)\*/(.*)", re.DOTALL)
+CHANGED = "changed"  # in a header: the rows of an input that were added or removed
+Names = Annotated[tuple[Line, ...], Field(strict=False), NOT_EMPTY, NOT_TWICE]
+# By column of the scope, an expression over the input's columns; or a query over `changed` and the inputs.
+Affects = Mapping[str, str] | str
+
+
+def _delay(text: object) -> timedelta:
+    found = re.fullmatch(r"(\d{1,6}) (second|minute|hour|day)s?", str(text))
+    if found is None:
+        raise ValueError("must be a time such as 30 seconds")
+    return timedelta(**{f"{found[2]}s": int(found[1])})
+
+
+class Header(Block):
+    """``changes``: by input, which part of the product a changed row of it can touch."""
+
+    description: str
+    key: Names
+    event_time: Line
+    # How far the watermark stays behind the newest row. Late rows count all the same.
+    lateness: Annotated[timedelta, BeforeValidator(_delay)]
+    mode: Literal["upsert"]
+    # Of a table that holds every state of something: the columns that say of what.
+    versions_of: Annotated[tuple[Line, ...], Field(strict=False), NOT_TWICE] = ()
+    changes: Mapping[str, Affects]
+    outcomes: Mapping[str, str] = Field(default_factory=dict)
+    # By name, a query over the product and its inputs whose rows should not be there.
+    checks: Mapping[Word, str] = Field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Definition:
+    """``inputs``: as the statement calls them."""
+
+    name: str
+    header: Header
+    sql: str
+    statement: exp.Query
+
+    @cached_property
+    def inputs(self) -> tuple[str, ...]:
+        return flink.tables_in(self.statement)
+
+    @cached_property
+    def scope(self) -> tuple[str, ...]:
+        """The columns in whose values a change stays contained."""
+        direct = [
+            affects for affects in self.header.changes.values() if not isinstance(affects, str)
+        ]
+        return tuple(direct[0])
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(self.statement.named_selects)
+
+    @cached_property
+    def version(self) -> str:
+        """The same for statements that only look different."""
+        plain = self.statement.sql(dialect=flink.DIALECT, comments=False)
+        return hashlib.sha256(plain.encode()).hexdigest()[:16]
+
+
+def parse(name: str, text: str) -> Definition:
+    found = HEADER.match(text)
+    if found is None:
+        raise unusable(name, "it does not begin with a header, /* … */")
+    header = _header(name, found[1])
+    try:
+        statement = flink.parse(found[2])
+    except ValueError as error:
+        raise unusable(name, str(error)) from None
+    definition = Definition(name, header, found[2].strip(), statement)
+    for problem in _problems(definition):
+        raise unusable(name, problem)
+    return definition
+
+
+def _header(name: str, text: str) -> Header:
+    try:
+        return Header.model_validate(yaml.safe_load(text))
+    except yaml.YAMLError as error:
+        raise unusable(name, f"its header is no YAML: {error}") from None
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(map(str, first["loc"])) or "the header"
+        raise unusable(name, f"{where}: {first['msg']}") from None
+
+
+def _problems(definition: Definition) -> list[str]:
+    """What would only show in mid-run, or make a product wrong without anybody noticing."""
+    header, inputs = definition.header, set(definition.inputs)
+    direct = [tuple(one) for one in header.changes.values() if not isinstance(one, str)]
+    found = []
+    if not direct:
+        return ["`changes` must say for at least one input, column by column, what a row touches"]
+    if any(set(one) != set(direct[0]) for one in direct):
+        found.append("under `changes`, all inputs must name the same columns of the product")
+    for part, names in (
+        ("key", header.key),
+        ("event_time", (header.event_time,)),
+        ("versions_of", header.versions_of),
+        ("changes", direct[0]),
+    ):
+        missing = [one for one in names if one not in definition.columns]
+        found += [f"`{part}` names {one!r}, which is no column of the SELECT" for one in missing]
+    if twice := [one for one in definition.columns if definition.columns.count(one) > 1]:
+        found.append(f"the SELECT has two columns {twice[0]!r}")
+    found += [
+        f"`changes` says nothing about {one!r}" for one in sorted(inputs - set(header.changes))
+    ]
+    found += [
+        f"`changes` speaks of {one!r}, which is not read"
+        for one in sorted(set(header.changes) - inputs)
+    ]
+    return found
+
+
+def unusable(name: str, why: str) -> SettingsError:
+    return SettingsError(
+        f"The product {name!r} cannot be used: {why}.", "docs/add-a-product.md shows a whole file."
+    )

@@ -1,0 +1,185 @@
+"""What the rows just computed change in the product's table: the rows that come, and those that go."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import date, timedelta
+
+from pyspark.sql import DataFrame, SparkSession
+
+from tableflow_assets.errors import ProductFailed
+from tableflow_assets.product.products import Product
+from tableflow_assets.product.scope import Scope
+from tableflow_assets.spark_session import named_view, persisted
+
+_NEW, _OLD, _COPIES, _OLD_TIME = (
+    f"__tableflow_{name}" for name in ("new", "old", "copies", "old_time")
+)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """``come``: rows to append. ``gone``: a view of the keys of rows to delete, and ``days`` they are of."""
+
+    spark: SparkSession
+    key: tuple[str, ...]
+    event_time: str
+    come: DataFrame
+    gone: str
+    added: int
+    removed: int
+    windows: dict[date, int]
+    days: tuple[date | None, ...]
+
+    def delete_from(self, table: str) -> None:
+        same = " AND ".join(f"gone.{_quoted(name)} <=> kept.{_quoted(name)}" for name in self.key)
+        self.spark.sql(
+            f"DELETE FROM {table} AS kept WHERE {self._in_these_days}"  # noqa: S608  (names are quoted)
+            f" AND EXISTS (SELECT 1 FROM {self.gone} gone WHERE {same})"
+        )
+
+    @property
+    def _in_these_days(self) -> str:
+        """So that files of other days are not even opened."""
+        known, time = [day for day in self.days if day], _quoted(self.event_time)
+        parts = [f"{time} IS NULL"] if None in self.days else []
+        if known:
+            begin, end = min(known), max(known) + timedelta(days=1)
+            parts.append(f"({time} >= DATE '{begin}' AND {time} < DATE '{end}')")
+        return f"({' OR '.join(parts)})"
+
+
+def difference(
+    spark: SparkSession,
+    product: Product,
+    new: DataFrame,
+    old_relation: str,
+    scope: Scope | None,
+    may_lack: Sequence[str],
+    views: ExitStack,
+) -> Difference:
+    """``old_relation``: the product's table before. ``may_lack``: columns that rows from before may lack.
+
+    ``views`` must stay open while the difference is used.
+    """
+    header = product.definition.header
+    columns = product.definition.columns
+    old = f"SELECT * FROM {old_relation}"  # noqa: S608  (names are quoted)
+    if scope is not None:
+        scope_view = views.enter_context(named_view(spark, scope.renamed))
+        old = scope.part_of(old_relation, {one: _quoted(one) for one in scope.columns}, scope_view)
+    new_view = views.enter_context(named_view(spark, new))
+    old_view = views.enter_context(named_view(spark, spark.sql(old)))
+    compared = spark.sql(
+        _comparison(header.key, header.event_time, columns, may_lack, new_view, old_view)
+    )
+    changed = views.enter_context(persisted(compared))
+    found = _Counts(changed, header.event_time)
+    _refuse_ambiguous_keys(product, changed, found)
+    gone = changed.filter(_OLD).select(*(f"`{name}`" for name in _old_keys(header.key)))
+    return Difference(
+        spark=spark,
+        key=header.key,
+        event_time=header.event_time,
+        come=changed.filter(_NEW).select(*map(_quoted, columns)),
+        gone=views.enter_context(named_view(spark, gone.toDF(*header.key))),
+        added=found.added,
+        removed=found.removed,
+        windows=found.windows,
+        days=found.days_of_old,
+    )
+
+
+def _comparison(
+    key: Sequence[str],
+    time: str,
+    columns: Sequence[str],
+    may_lack: Sequence[str],
+    new: str,
+    old: str,
+) -> str:
+    by_key = " AND ".join(f"n.{_quoted(one)} <=> o.{_quoted(one)}" for one in key)
+    same = " AND ".join(_is_same(one, one in may_lack) for one in columns)
+    keys = ", ".join(map(_quoted, key))
+    chosen = ", ".join(f"n.{_quoted(one)}" for one in columns)
+    old_keys = ", ".join(
+        f"o.{_quoted(one)} AS `{name}`" for one, name in zip(key, _old_keys(key), strict=True)
+    )
+    return f"""
+        SELECT {chosen}, {old_keys}, o.{_quoted(time)} AS {_OLD_TIME},
+          n.{_NEW} IS NOT NULL AS {_NEW}, o.{_OLD} IS NOT NULL AS {_OLD}, n.{_COPIES}
+        FROM (SELECT *, true AS {_NEW}, COUNT(*) OVER (PARTITION BY {keys}) AS {_COPIES} FROM {new}) n
+        FULL OUTER JOIN (SELECT *, true AS {_OLD} FROM {old}) o ON {by_key}
+        WHERE n.{_NEW} IS NULL OR o.{_OLD} IS NULL OR NOT ({same})
+    """  # noqa: S608  (names are quoted)
+
+
+def _is_same(column: str, may_lack: bool) -> str:
+    name = _quoted(column)
+    same = f"n.{name} <=> o.{name}"
+    return f"({same} OR o.{name} IS NULL)" if may_lack else same
+
+
+def _old_keys(key: Sequence[str]) -> list[str]:
+    return [f"__tableflow_old_key_{place}" for place in range(len(key))]
+
+
+class _Counts:
+    def __init__(self, changed: DataFrame, time: str) -> None:
+        days = (f"to_date({_quoted(time)}) AS new_day", f"to_date({_OLD_TIME}) AS old_day")
+        self._by_day = (
+            changed.selectExpr(*days, _NEW, _OLD, _COPIES)
+            .groupBy("new_day", "old_day")
+            .agg(
+                {_NEW: "count_if", _OLD: "count_if", _COPIES: "max"},
+            )
+            .toDF("new_day", "old_day", "added", "removed", "copies")
+            .collect()
+        )
+
+    @property
+    def added(self) -> int:
+        return sum(row.added for row in self._by_day)
+
+    @property
+    def removed(self) -> int:
+        return sum(row.removed for row in self._by_day)
+
+    @property
+    def copies(self) -> int:
+        return max((row.copies or 0 for row in self._by_day), default=0)
+
+    @property
+    def windows(self) -> dict[date, int]:
+        found: Counter[date] = Counter()
+        for row in self._by_day:
+            if row.new_day:
+                found[row.new_day] += row.added
+            if row.old_day and row.old_day != row.new_day:
+                found[row.old_day] += row.removed
+        return dict(found)
+
+    @property
+    def days_of_old(self) -> tuple[date | None, ...]:
+        return tuple(row.old_day for row in self._by_day if row.removed)
+
+
+def _refuse_ambiguous_keys(product: Product, changed: DataFrame, found: _Counts) -> None:
+    key = product.definition.header.key
+    is_null = " OR ".join(f"{_quoted(one)} IS NULL" for one in key)
+    wrong = changed.filter(f"{_NEW} AND ({_COPIES} > 1 OR {is_null})")
+    if found.copies <= 1 and not wrong.limit(1).count():
+        return
+    examples = wrong.select(*map(_quoted, key)).distinct().limit(3).collect()
+    told = "; ".join(", ".join(f"{name}={row[name]!r}" for name in key) for row in examples)
+    raise ProductFailed(
+        f"The product {product.name!r} has rows without a key of their own: {told}.",
+        "Its table is as it was. Make the SELECT give one row, without NULL, for each `key` of its header.",
+    )
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

@@ -1,0 +1,172 @@
+"""From what changed in a product's inputs to one commit of the rows that change in the product.
+
+Idempotent: the product's ledger names the snapshots of its inputs that its rows are made of, in the
+commit that brings the rows. A run that dies has committed all or nothing; the next one begins where the
+ledger says.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from datetime import date
+from functools import cached_property
+from pathlib import Path
+
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+
+from tableflow_assets.boundary import reached
+from tableflow_assets.catalog.rest import RestCatalog
+from tableflow_assets.errors import CommitConflict, InputMissing, ProductFailed
+from tableflow_assets.product.affected import Affected, find_affected
+from tableflow_assets.product.difference import Difference, difference
+from tableflow_assets.product.inputs import Inputs, Pinned, computed
+from tableflow_assets.product.products import Product
+from tableflow_assets.product.table import columns_of, ensure_product_table, next_entry
+from tableflow_assets.spark_errors import named_spark_errors
+from tableflow_assets.table import commit as commits
+from tableflow_assets.table.delta.upkeep import keep_in_step
+from tableflow_assets.table.evolve import evolve
+from tableflow_assets.table.ledger import Entry, Ledger, read_ledger
+
+ATTEMPTS = 4
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a run did to the product. ``windows``: by day of the event time, the rows that came and went."""
+
+    rows_added: int = 0
+    rows_removed: int = 0
+    windows: dict[date, int] = field(default_factory=dict)
+    snapshot: int | None = None  # None: there was nothing to do
+    values_affected: int | None = None  # of the scope; None: all of them
+    inputs: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def did_nothing(self) -> bool:
+        return self.snapshot is None
+
+
+@dataclass(frozen=True)
+class Runner:
+    """One product. Holds connections, no state: the product's table has that."""
+
+    product: Product
+    catalog: RestCatalog
+    spark_catalog: str
+    state_dir: Path
+    connect_spark: Callable[[], SparkSession]
+
+    @cached_property
+    def spark(self) -> SparkSession:
+        return self.connect_spark()
+
+    def run(self, run_id: str = "", *, everything: bool = False) -> Done:
+        """Bring the product up to its inputs. ``everything``: compute all of it again."""
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                return self._run(run_id, everything)
+            except CommitConflict:
+                if attempt == ATTEMPTS:
+                    raise
+                logger.info("%s: another run was faster; looking again", self.product.name)
+        raise AssertionError("unreachable")
+
+    def inputs(self) -> Inputs:
+        """As they are now, and as they will be looked at to the end of the run."""
+        pinned = {}
+        for one in self.product.inputs:
+            table = self.catalog.find(one.table)
+            head = table.current_snapshot() if table is not None else None
+            if table is None or head is None:
+                raise InputMissing(
+                    f"The product {self.product.name!r} reads {one.name!r}, which has no table yet.",
+                    "It is made with the first record; the product follows by itself.",
+                )
+            pinned[one.name] = Pinned(one, table, head.snapshot_id, self.in_spark(one.table))
+        return Inputs(pinned)
+
+    def in_spark(self, table: str) -> str:
+        return f"`{self.spark_catalog}`.`{self.catalog.namespace}`.`{table}`"
+
+    def _run(self, run_id: str, everything: bool) -> Done:
+        product, inputs = self.product, self.inputs()
+        table, ledger = self._table()
+        known = ledger.entry if ledger else None
+        is_same_sql = known is not None and known.statement == product.definition.version
+        affected = Affected()
+        with (
+            named_spark_errors(self.in_spark(product.name)),
+            self._explained(),
+            ExitStack() as views,
+        ):
+            if known and is_same_sql and not everything:
+                if known.inputs == inputs.snapshots:
+                    return Done()
+                affected = find_affected(self.spark, product, inputs, known.inputs, views)
+                if affected.nothing_changed:
+                    return Done()
+            reached("planned")
+            new = computed(self.spark, product, inputs, affected.scope, views)
+            table, came = self._evolved(table, columns_of(new, product))
+            ledger = ledger or read_ledger(table)
+            # A column that the statement has gained is NULL in rows that are otherwise as they were.
+            may_lack = () if everything else (*ledger.entry.added_columns, *came)
+            old = f"{self.in_spark(product.name)} VERSION AS OF {ledger.head}"
+            found = difference(self.spark, product, new, old, affected.scope, may_lack, views)
+            entry = next_entry(ledger.entry, product, inputs, may_lack, run_id)
+            snapshot = self._commit(table, ledger, entry, found)
+        return Done(
+            rows_added=found.added,
+            rows_removed=found.removed,
+            windows=found.windows,
+            snapshot=snapshot,
+            values_affected=affected.count,
+            inputs=entry.inputs,
+        )
+
+    def _evolved(self, table: Table | None, wanted: Schema) -> tuple[Table, tuple[str, ...]]:
+        """The table with all columns that are wanted, and those that it did not have before."""
+        if table is None or table.current_snapshot() is None:
+            table = ensure_product_table(self.catalog, self.product, wanted, self.state_dir)
+        before = {one.name for one in table.schema().fields}
+        table = evolve(self.catalog, table, wanted)
+        keep_in_step(self.catalog, table, self.product.topic)
+        return table, tuple(one.name for one in wanted.fields if one.name not in before)
+
+    def _table(self) -> tuple[Table | None, Ledger | None]:
+        table = self.catalog.find(self.product.name)
+        if table is None or table.current_snapshot() is None:
+            return table, None
+        return table, read_ledger(table)
+
+    def _commit(self, table: Table, ledger: Ledger, entry: Entry, found: Difference) -> int:
+        name = self.in_spark(self.product.name)
+        commits.drop_abandoned_branches(self.catalog, table)
+        with commits.own_branch(self.catalog, table, ledger.head) as branch:
+            if found.removed:
+                found.delete_from(commits.branch_in_spark(name, branch))
+            if found.added:
+                commits.append_to_branch(found.come, name, branch, entry, gather=True)
+            else:
+                commits.append_nothing(self.catalog, table, branch, entry)
+            reached("files_written")
+            return commits.publish(self.catalog, table, branch, ledger.head)
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except AnalysisException as error:
+            raise ProductFailed(
+                f"Spark does not understand the product {self.product.name!r}:"
+                f" {str(error).partition(chr(10))[0]}",
+                "Its table is as it was. Correct its .sql file, then run it again.",
+            ) from error

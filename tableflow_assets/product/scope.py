@@ -1,0 +1,163 @@
+"""Which part of a product has to be computed again: values of its scope, found from the rows that changed.
+
+A scope is a set of columns in whose values a change stays contained: what was paid for order 7 touches
+the rows of order 7 and no others. So a run reads, of every input, what belongs to the values that
+changed, computes the product's rows for them, and leaves all other rows alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import sqlglot
+from pyspark.sql import DataFrame
+from sqlglot import exp
+
+from tableflow_assets.product import flink
+from tableflow_assets.product.definition import CHANGED
+
+# Up to so many values are at hand in the driver; of more, only their least and largest.
+VALUES_AT_HAND = 20_000
+# Up to so many are written out in a query: then Iceberg leaves out files that hold none of them.
+VALUES_IN_A_QUERY = 200
+
+
+@dataclass(frozen=True)
+class Scope:
+    """``rows``: distinct values of the scope's columns. ``at_hand``: the same, where they are few."""
+
+    columns: tuple[str, ...]
+    rows: DataFrame
+    at_hand: pa.Table | None
+
+    @property
+    def is_empty(self) -> bool:
+        return self.at_hand is not None and not self.at_hand.num_rows
+
+    def condition(self, expressions: Mapping[str, str]) -> str:
+        """SQL that no row of the scope fails, and that few others pass: for files to be left out by."""
+        parts: list[str] = []
+        if self.at_hand is None:
+            return "true"
+        for column in self.columns:
+            parsed = sqlglot.parse_one(expressions[column], dialect=flink.DIALECT)
+            parts += _bounds(parsed, self.at_hand[column])
+        return " AND ".join(parts) or "true"
+
+    def part_of(self, relation: str, expressions: Mapping[str, str], scope_view: str) -> str:
+        """The rows of a relation that belong to the scope; ``scope_view``: a view of ``renamed``."""
+        # As columns of their own: not every function may stand in the condition of a join.
+        places = range(len(self.columns))
+        told = [
+            f"{flink.expression_in_spark(expressions[column])} AS {_told(place)}"
+            for place, column in enumerate(self.columns)
+        ]
+        same = " AND ".join(f"{_told(place)} <=> {_nth(place)}" for place in places)
+        return (
+            f"SELECT * EXCEPT ({', '.join(map(_told, places))})"  # noqa: S608  (names are quoted)
+            f" FROM (SELECT *, {', '.join(told)} FROM {relation} WHERE {self.condition(expressions)})"
+            f" LEFT SEMI JOIN {scope_view} ON {same}"
+        )
+
+    @property
+    def renamed(self) -> DataFrame:
+        """With columns that no table has."""
+        return self.rows.toDF(*(_nth(place) for place in range(len(self.columns))))
+
+
+def _nth(place: int) -> str:
+    return f"__tableflow_scope_{place}"
+
+
+def _told(place: int) -> str:
+    return f"__tableflow_told_{place}"
+
+
+def columns_used(affects: Mapping[str, str] | str) -> tuple[str, ...]:
+    """The columns of the changed rows that a header's `changes` speaks of."""
+    if isinstance(affects, str):
+        parsed = sqlglot.parse_one(affects, dialect=flink.DIALECT)
+        found = [one for one in parsed.find_all(exp.Column) if one.table == CHANGED]
+    else:
+        parts = [sqlglot.parse_one(one, dialect=flink.DIALECT) for one in affects.values()]
+        found = [column for part in parts for column in part.find_all(exp.Column)]
+    return tuple(sorted({str(one.name) for one in found}))
+
+
+def bounds_from(query: exp.Query, changed: pa.Table) -> dict[str, str]:
+    """By input, what its rows must pass to join the changed ones: ``input.x = changed.y`` and the like."""
+    names = {str(table.alias or table.name): str(table.name) for table in query.find_all(exp.Table)}
+    found: dict[str, list[str]] = {}
+    for comparison in query.find_all(exp.EQ, exp.GTE, exp.GT, exp.LTE, exp.LT):
+        left, right = comparison.left, comparison.right
+        if not isinstance(left, exp.Column) or not isinstance(right, exp.Column):
+            continue
+        if not _must_hold(comparison):
+            continue
+        sides = (left, right)
+        ours, theirs = sides if sides[0].table == CHANGED else sides[::-1]
+        # A name that is no input's is that of a subquery, whose rows are not the input's.
+        if ours.table != CHANGED or theirs.table not in names or theirs.table == CHANGED:
+            continue
+        is_at_least = isinstance(comparison, exp.GTE | exp.GT) == (theirs is sides[0])
+        column = exp.column(theirs.this.copy())
+        values = changed[str(ours.name)]
+        if isinstance(comparison, exp.EQ):
+            found.setdefault(names[theirs.table], []).extend(_bounds(column, values))
+        elif bound := _literal(pc.min(values) if is_at_least else pc.max(values)):
+            sign = ">=" if is_at_least else "<="
+            text = f"{column.sql(dialect=flink.DIALECT)} {sign} {bound}"
+            found.setdefault(names[theirs.table], []).append(text)
+    return {name: " AND ".join(parts) for name, parts in found.items() if parts}
+
+
+def _must_hold(condition: exp.Expr) -> bool:
+    """Whether no row passes that fails this: it is one of several, all joined by AND, of an inner join."""
+    above = condition.parent
+    while isinstance(above, exp.And | exp.Paren):
+        above = above.parent
+    return isinstance(above, exp.Where) or (isinstance(above, exp.Join) and not above.side)
+
+
+def _bounds(expression: exp.Expr, values: pa.ChunkedArray) -> Iterator[str]:
+    """For a column; a column with a value in place of NULL; the window that a column's time is in."""
+    column, length, may_be_null = expression, "", bool(values.null_count)
+    if isinstance(expression, exp.Coalesce):
+        column, may_be_null = expression.this, True
+    elif isinstance(expression, exp.Anonymous) and expression.name.upper() == "TUMBLE":
+        column, interval = expression.expressions
+        length = interval.sql(dialect=flink.DIALECT)
+    if not isinstance(column, exp.Column) or column.table:
+        return
+    name = column.sql(dialect=flink.DIALECT)
+    known = pc.unique(values).drop_null()
+    literals = [_literal(value) for value in known] if len(known) <= VALUES_IN_A_QUERY else []
+    least, largest = (_literal(one) for one in (pc.min(known), pc.max(known)))
+    if least is None or largest is None:
+        return
+    if length:
+        condition = f"{name} >= {least} AND {name} < {largest} + {length}"
+    elif literals:
+        condition = f"{name} IN ({', '.join(map(str, literals))})"
+    else:
+        condition = f"{name} >= {least} AND {name} <= {largest}"
+    yield f"({condition}{f' OR {name} IS NULL' if may_be_null else ''})"
+
+
+def _literal(value: pa.Scalar) -> str | None:
+    """In Spark's SQL; None for a NULL, and for types that files are seldom left out by."""
+    if not value.is_valid:
+        return None
+    kind = value.type
+    if pa.types.is_integer(kind):
+        return str(value.as_py())
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return exp.Literal.string(value.as_py()).sql(dialect="spark")
+    if pa.types.is_timestamp(kind):
+        return f"timestamp_micros({value.cast(pa.timestamp('us', kind.tz)).value})"
+    if pa.types.is_date(kind):
+        return f"DATE '{value.as_py().isoformat()}'"
+    return None

@@ -1,0 +1,22 @@
+/*
+description: Every booking, by the time it was made.
+key: [booking_id]
+event_time: event_time
+lateness: 30 seconds
+mode: upsert
+changes:
+  bookings: {booking_id: booking_id}
+outcomes:
+  a booking that is sent again: the one that Kafka received last, as in Flink's tables with a primary key.
+  a check-out before its check-in: kept, and shown by the check `stays_end_after_they_begin`.
+*/
+SELECT
+  `booking_id`,
+  `customer_email`,
+  `hotel_id`,
+  `check_in`,
+  `check_out`,
+  `occupants`,
+  `price`,
+  `created_at` AS `event_time`
+FROM LAST_ROW(`bookings`, booking_id)

@@ -1,0 +1,30 @@
+/*
+description: Every state that a hotel has had, for joins as of a moment.
+key: [hotel_id, updated_at]
+event_time: updated_at
+lateness: 30 seconds
+mode: upsert
+versions_of: [hotel_id]
+changes:
+  riverhotel.cdc.hotel: {hotel_id: hotel_id}
+outcomes:
+  two states of the same `updated_at`: the one that Kafka received last.
+  a state that arrives late: it takes its place between the others, and bookings of that time follow.
+  a time that cannot be parsed: in `updated_at`, the state is left out and the check `states_have_a_time` shows
+    it (Flink refuses a NULL row time); in `created_at`, it is NULL.
+  a deleted hotel: a tombstone has no `updated_at`; it is a dead letter of the topic, and the last state stays.
+    Bookings keep what they had.
+*/
+SELECT
+  `hotel_id`,
+  `name`,
+  `category`,
+  `description`,
+  `city`,
+  `country`,
+  `room_capacity`,
+  `available_rooms`,
+  TO_TIMESTAMP(`created_at`, 'yyyy-MM-dd''T''HH:mm:ss.SSS''Z''') AS `created_at`,
+  TO_TIMESTAMP(`updated_at`, 'yyyy-MM-dd''T''HH:mm:ss.SSS''Z''') AS `updated_at`
+FROM LAST_ROW(`riverhotel.cdc.hotel`, (hotel_id, updated_at))
+WHERE TO_TIMESTAMP(`updated_at`, 'yyyy-MM-dd''T''HH:mm:ss.SSS''Z''') IS NOT NULL

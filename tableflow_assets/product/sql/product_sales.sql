@@ -1,0 +1,60 @@
+/*
+description: Every line of every order, with its product and its customer beside it.
+key: [orderitemid]
+event_time: orderdate
+lateness: 5 seconds
+mode: upsert
+changes:
+  shiftleft.public.order_items: {orderid: orderid}
+  shiftleft.public.orders: {orderid: orderid}
+  shiftleft.public.products: >
+    SELECT item.orderid
+    FROM changed
+    JOIN (SELECT productid, MIN(updatedat) AS known_since FROM `shiftleft.public.products` GROUP BY productid) first
+      ON first.productid = changed.productid
+    JOIN `shiftleft.public.order_items` item ON item.productid = changed.productid
+    JOIN `shiftleft.public.orders` ord ON ord.orderid = item.orderid
+    WHERE ord.orderdate >= changed.updatedat OR changed.updatedat <= first.known_since
+  shiftleft.public.customers: >
+    SELECT ord.orderid FROM changed JOIN `shiftleft.public.orders` ord ON ord.customerid = changed.customerid
+outcomes:
+  a price that changes: orders keep the price of their own time. Before the first price that is known, that one.
+  a customer who changes: all lines show the newest name.
+  a line without its order, product or customer: no row until they are there, as in Flink's inner joins.
+  an order or line that is updated: its newest state counts.
+*/
+WITH prices AS (
+  SELECT
+    productid,
+    brand,
+    productname,
+    category,
+    price,
+    updatedat,
+    LEAD(updatedat) OVER (PARTITION BY productid ORDER BY updatedat, `_kafka`.timestamp, `_kafka`.partition, `_kafka`.offset) AS until,
+    ROW_NUMBER() OVER (PARTITION BY productid ORDER BY updatedat, `_kafka`.timestamp, `_kafka`.partition, `_kafka`.offset) = 1 AS is_first
+  FROM `shiftleft.public.products`
+)
+SELECT
+  item.orderitemid,
+  ord.orderid,
+  ord.orderdate,
+  ord.channel,
+  cust.customerid,
+  cust.customername,
+  prod.productid,
+  prod.brand,
+  prod.productname,
+  prod.category,
+  prod.price,
+  item.quantity,
+  item.quantity * prod.price AS total_amount
+FROM LAST_ROW(`shiftleft.public.order_items`, orderitemid) item
+  JOIN LAST_ROW(`shiftleft.public.orders`, orderid) ord
+    ON ord.orderid = item.orderid
+  JOIN LAST_ROW(`shiftleft.public.customers`, customerid) cust
+    ON cust.customerid = ord.customerid
+  JOIN prices prod
+    ON prod.productid = item.productid
+    AND (prod.updatedat <= ord.orderdate OR prod.is_first)
+    AND (prod.until IS NULL OR ord.orderdate < prod.until)

@@ -1,0 +1,26 @@
+/*
+description: What every customer bought within the 30 days up to the newest order of that customer.
+key: [customerid]
+event_time: updated_at
+lateness: 5 seconds
+mode: upsert
+changes:
+  product_sales: {customerid: customerid}
+outcomes:
+  the 30 days: they end with the customer's own newest order (`updated_at`), as the last row of an OVER window
+    with RANGE INTERVAL '30' DAY PRECEDING does in Flink; both ends count. So no row changes by the clock alone.
+  two customers of one name: two rows, told apart by `customerid`.
+  sums: exact, of amounts with six decimals, whatever the order of their addition.
+*/
+SELECT
+  customerid,
+  MAX(customername) AS customername,
+  CAST(SUM(CAST(total_amount AS DECIMAL(28, 6))) AS DOUBLE) AS total_amount,
+  COUNT(DISTINCT orderid) AS number_of_orders,
+  updated_at
+FROM (
+  SELECT *, MAX(orderdate) OVER (PARTITION BY customerid) AS updated_at
+  FROM product_sales
+)
+WHERE orderdate >= updated_at - INTERVAL '30' DAY
+GROUP BY customerid, updated_at
