@@ -24,7 +24,7 @@ from tableflow_assets.settings_blocks import (
 
 
 class ProductOptions(Block):
-    # The file, from the folder of tableflow.yaml on. None: the labs' product of that name.
+    # A file, from the folder of tableflow.yaml on; or a product of the labs. None: that of its own name.
     sql: Line | None = None
     # The topic or product that is meant by a name in the SQL, where it is not the name itself.
     inputs: Mapping[str, Line] = Field(default_factory=dict)

@@ -20,6 +20,7 @@ from tableflow_assets.settings_blocks import NOT_EMPTY, NOT_TWICE, Block, Line, 
 
 HEADER = re.compile(r"\s*/\*(.*?)\*/(.*)", re.DOTALL)
 CHANGED = "changed"  # in a header: the rows of an input that were added or removed
+ITSELF = "product"  # in a check: the product's own table
 Names = Annotated[tuple[Line, ...], Field(strict=False), NOT_EMPTY, NOT_TWICE]
 # By column of the scope, an expression over the input's columns; or a query over `changed` and the inputs.
 Affects = Mapping[str, str] | str
@@ -45,7 +46,7 @@ class Header(Block):
     versions_of: Annotated[tuple[Line, ...], Field(strict=False), NOT_TWICE] = ()
     changes: Mapping[str, Affects]
     outcomes: Mapping[str, str] = Field(default_factory=dict)
-    # By name, a query over the product and its inputs whose rows should not be there.
+    # By name, a query over `product` and its inputs whose rows should not be there.
     checks: Mapping[Word, str] = Field(default_factory=dict)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tableflow_assets.errors import SettingsError
 from tableflow_assets.product import flink
-from tableflow_assets.product.definition import CHANGED, Definition, parse, unusable
+from tableflow_assets.product.definition import CHANGED, ITSELF, Definition, parse, unusable
 from tableflow_assets.settings import Settings, Topic
 from tableflow_assets.settings_product import ProductOptions
 
@@ -92,11 +92,14 @@ def _refuse_what_spark_could_not_be_told(definition: Definition, inputs: Sequenc
     """Now, and not in mid-run."""
     sources = {one.name: one.source(one.table) for one in inputs}
     changed = {CHANGED: flink.Source(CHANGED, is_topic=False)}
+    itself = {ITSELF: flink.Source(ITSELF, is_topic=False)}
     queries = [one for one in definition.header.changes.values() if isinstance(one, str)]
     try:
         flink.in_spark(definition.statement, sources)
         for query in queries:
             flink.in_spark(flink.parse(query), sources | changed)
+        for query in definition.header.checks.values():
+            flink.in_spark(flink.parse(query), sources | itself)
     except (ValueError, KeyError) as error:
         raise unusable(definition.name, str(error)) from None
 
@@ -133,12 +136,12 @@ def _inputs(settings: Settings, definition: Definition, known: dict[str, Product
 
 
 def _definition(settings: Settings, name: str) -> Definition:
-    file = settings.products[name].sql
-    if file is None:
-        built_in = files("tableflow_assets.product").joinpath("sql", f"{name}.sql")
+    file = settings.products[name].sql or name
+    if not file.endswith(".sql"):
+        built_in = files("tableflow_assets.product").joinpath("sql", f"{file}.sql")
         if not built_in.is_file():
             raise SettingsError(
-                f"The product {name!r} has no SQL: the labs have no product of this name.",
+                f"The product {name!r} has no SQL: the labs have no product {file!r}.",
                 f"Set `products.{name}.sql` to the path of its .sql file.",
             )
         return parse(name, built_in.read_text("utf-8"))

@@ -9,6 +9,9 @@ changes:
 outcomes:
   a booking that is sent again: the one that Kafka received last, as in Flink's tables with a primary key.
   a check-out before its check-in: kept, and shown by the check `stays_end_after_they_begin`.
+checks:
+  stays_end_after_they_begin: >
+    SELECT booking_id, check_in, check_out FROM product WHERE check_out <= check_in
 */
 SELECT
   `booking_id`,

@@ -13,6 +13,12 @@ outcomes:
   an order that is updated after its payment: its newest state counts, and may take the row away. Flink would
     join every state, and give one row for each.
   payments without order_id: they are the order 0, which has no order.
+checks:
+  paid_within_96_hours: >
+    SELECT paid.order_id, paid.ts, ord.orderdate
+    FROM product paid
+    LEFT JOIN LAST_ROW(`shiftleft.public.orders`, orderid) ord ON ord.orderid = paid.order_id
+    WHERE ord.orderdate IS NULL OR NOT paid.ts BETWEEN ord.orderdate AND ord.orderdate + INTERVAL '96' HOUR
 */
 SELECT
   pymt.order_id,

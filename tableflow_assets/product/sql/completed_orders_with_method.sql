@@ -14,6 +14,12 @@ outcomes:
     join every state, and give one row for each.
   payments without order_id: they are the order 0, which has no order.
   rows from before the column payment_method: it is NULL in them, until something else of the row changes.
+checks:
+  paid_within_96_hours: >
+    SELECT paid.order_id, paid.ts, ord.orderdate
+    FROM product paid
+    LEFT JOIN LAST_ROW(`shiftleft.public.orders`, orderid) ord ON ord.orderid = paid.order_id
+    WHERE ord.orderdate IS NULL OR NOT paid.ts BETWEEN ord.orderdate AND ord.orderdate + INTERVAL '96' HOUR
 */
 SELECT
   pymt.order_id,

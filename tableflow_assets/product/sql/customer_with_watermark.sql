@@ -14,6 +14,10 @@ outcomes:
     it (Flink refuses a NULL row time); in `created_at`, it is NULL.
   a deleted customer: a tombstone has no `updated_at`; it is a dead letter of the topic, and the last state
     stays. Bookings keep what they had.
+checks:
+  states_have_a_time: >
+    SELECT email, created_at, updated_at FROM `riverhotel.cdc.customer`
+    WHERE TO_TIMESTAMP(updated_at, 'yyyy-MM-dd''T''HH:mm:ss.SSS''Z''') IS NULL
 */
 SELECT
   `email`,

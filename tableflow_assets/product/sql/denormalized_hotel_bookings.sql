@@ -20,6 +20,12 @@ outcomes:
   a review without booking: no row. It joins when its booking arrives.
   two reviews of one booking: the newer one by `created_at`; of the same time, the one that Kafka received last.
     Flink keeps the one that it happened to read last.
+checks:
+  every_booking_has_guests_and_a_price: >
+    SELECT booking_id, guest_count, booking_amount FROM product
+    WHERE guest_count IS NULL OR guest_count <= 0 OR booking_amount IS NULL OR booking_amount < 0
+  ratings_are_1_to_5: >
+    SELECT booking_id, review_rating FROM product WHERE NOT review_rating BETWEEN 1 AND 5
 */
 SELECT
   b.`booking_id`,

@@ -13,6 +13,25 @@ outcomes:
     but its key is without it, so that one of the two rows replaces the other.
   average_review_rating: of 4 and 5, 4.50. Flink's AVG of integers is an integer, and would give 4.00.
   sums: exact, of amounts with six decimals, whatever the order of their addition.
+checks:
+  sums_equal_the_bookings: >
+    SELECT
+      COALESCE(stats.window_start, booked.window_start) AS window_start,
+      COALESCE(stats.hotel_id, booked.hotel_id) AS hotel_id,
+      stats.bookings AS in_stats,
+      booked.bookings AS in_bookings,
+      stats.amount AS amount_in_stats,
+      booked.amount AS amount_in_bookings
+    FROM (
+      SELECT window_start, hotel_id, SUM(total_bookings_count) AS bookings, SUM(total_booking_amount) AS amount
+      FROM product GROUP BY window_start, hotel_id
+    ) stats
+    FULL OUTER JOIN (
+      SELECT window_start, hotel_id, COUNT(*) AS bookings, SUM(booking_amount) AS amount
+      FROM TUMBLE(denormalized_hotel_bookings, booking_date, INTERVAL '7' DAY)
+      GROUP BY window_start, hotel_id
+    ) booked ON booked.window_start = stats.window_start AND booked.hotel_id = stats.hotel_id
+    WHERE NOT (stats.bookings <=> booked.bookings) OR ABS(stats.amount - booked.amount) > 0.01
 */
 SELECT
   window_start,

@@ -14,6 +14,13 @@ outcomes:
     it (Flink refuses a NULL row time); in `created_at`, it is NULL.
   a deleted hotel: a tombstone has no `updated_at`; it is a dead letter of the topic, and the last state stays.
     Bookings keep what they had.
+checks:
+  states_have_a_time: >
+    SELECT hotel_id, created_at, updated_at FROM `riverhotel.cdc.hotel`
+    WHERE TO_TIMESTAMP(updated_at, 'yyyy-MM-dd''T''HH:mm:ss.SSS''Z''') IS NULL
+  rooms_are_no_more_than_there_are: >
+    SELECT hotel_id, updated_at, room_capacity, available_rooms FROM product
+    WHERE available_rooms < 0 OR available_rooms > room_capacity
 */
 SELECT
   `hotel_id`,

@@ -22,6 +22,10 @@ outcomes:
   a customer who changes: all lines show the newest name.
   a line without its order, product or customer: no row until they are there, as in Flink's inner joins.
   an order or line that is updated: its newest state counts.
+checks:
+  amounts_are_positive: >
+    SELECT orderitemid, quantity, price, total_amount FROM product
+    WHERE total_amount IS NULL OR quantity <= 0 OR price < 0
 */
 WITH prices AS (
   SELECT

@@ -12,6 +12,10 @@ outcomes:
   somebody who books: the row goes, whenever the booking arrives.
   a click that is sent again: it counts once.
   clicks of nobody known: a row without name.
+checks:
+  nobody_has_booked: >
+    SELECT p.customer_email FROM product p
+    JOIN bookings_with_watermark b ON b.customer_email = p.customer_email
 */
 SELECT
   click.customer_email,

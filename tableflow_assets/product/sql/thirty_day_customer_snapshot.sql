@@ -11,6 +11,15 @@ outcomes:
     with RANGE INTERVAL '30' DAY PRECEDING does in Flink; both ends count. So no row changes by the clock alone.
   two customers of one name: two rows, told apart by `customerid`.
   sums: exact, of amounts with six decimals, whatever the order of their addition.
+checks:
+  totals_equal_the_sales: >
+    SELECT snap.customerid, snap.number_of_orders, snap.total_amount
+    FROM product snap
+    LEFT JOIN product_sales sale
+      ON sale.customerid = snap.customerid AND sale.orderdate >= snap.updated_at - INTERVAL '30' DAY
+    GROUP BY snap.customerid, snap.number_of_orders, snap.total_amount
+    HAVING COUNT(DISTINCT sale.orderid) <> snap.number_of_orders
+      OR ABS(SUM(sale.total_amount) - snap.total_amount) > 0.01
 */
 SELECT
   customerid,

@@ -12,6 +12,10 @@ outcomes:
   the same `ts` twice: the one that Kafka received first.
   payments without order_id: all of them are the order 0, as in the lab; the first of them is its row. An
     order whose number is 0 is the same order, so that `order_id` stays unique.
+checks:
+  no_order_twice: >
+    SELECT order_id, COUNT(*) AS count_total FROM product GROUP BY order_id HAVING COUNT(*) > 1
+  amounts_are_positive: SELECT order_id, amount FROM product WHERE amount IS NULL OR amount <= 0
 */
 SELECT
   COALESCE(order_id, 0) AS order_id,
