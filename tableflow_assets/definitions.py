@@ -10,35 +10,63 @@ from tableflow_assets.defs.delta_mirror import delta_mirror_check
 from tableflow_assets.defs.jobs import verify_job, verify_schedule
 from tableflow_assets.defs.maintenance import maintenance_jobs, maintenance_schedules
 from tableflow_assets.defs.maintenance_check import maintenance_check
+from tableflow_assets.defs.names import product_key
 from tableflow_assets.defs.new_offsets import new_offsets_sensor
+from tableflow_assets.defs.partitions import windows_of_products
+from tableflow_assets.defs.product_assets import product_asset
+from tableflow_assets.defs.product_checks import (
+    check_products_job,
+    check_products_schedule,
+    product_checks,
+)
+from tableflow_assets.defs.product_updates import product_updates_sensor
 from tableflow_assets.defs.resources import resources_from
 from tableflow_assets.defs.schema_changes import schema_changes_sensor
 from tableflow_assets.defs.schema_fits import schema_fits_check
 from tableflow_assets.defs.topic_assets import table_asset, topic_asset
+from tableflow_assets.product.products import products_of
 from tableflow_assets.settings import Settings, load_settings
 from tableflow_assets.source.discovery import known_topics
 
 
 def build_definitions(settings: Settings) -> dg.Definitions:
-    topics = known_topics(settings)
+    topics, products = known_topics(settings), products_of(settings)
+    windows = windows_of_products(products, topics)
+    # A product's table is looked after as if it were a topic's.
+    tables = [*topics, *(product.topic for product in products)]
+    of_products = [product_key(product, settings.namespace) for product in products]
     comparisons = [exactly_once_check(topic, settings) for topic in topics]
     return dg.Definitions(
         assets=[
             *(topic_asset(topic, settings) for topic in topics),
             *(table_asset(topic, settings) for topic in topics),
             *(dead_letter_asset(topic, settings) for topic in topics),
+            *(product_asset(product, settings, windows) for product in products),
         ],
         asset_checks=[
             *comparisons,
             *(not_suspended_check(topic, settings) for topic in topics),
             *(schema_fits_check(topic, settings) for topic in topics),
-            *(delta_mirror_check(topic, settings) for topic in topics if "delta" in topic.formats),
-            *(maintenance_check(topic, settings) for topic in topics),
+            *(delta_mirror_check(table, settings) for table in tables if "delta" in table.formats),
+            *(maintenance_check(table, settings) for table in tables),
             *(dead_letter_rate_check(topic, settings) for topic in topics),
+            *(check for product in products for check in product_checks(product, settings)),
         ],
-        jobs=[verify_job(comparisons), *maintenance_jobs(topics, settings)],
-        schedules=[verify_schedule(), *maintenance_schedules(topics, settings)],
-        sensors=[new_offsets_sensor(topics, settings), schema_changes_sensor(topics, settings)],
+        jobs=[
+            verify_job(comparisons, except_for=of_products),
+            *maintenance_jobs(tables, settings),
+            *([check_products_job(of_products)] if products else []),
+        ],
+        schedules=[
+            verify_schedule(),
+            *maintenance_schedules(tables, settings),
+            *([check_products_schedule()] if products else []),
+        ],
+        sensors=[
+            new_offsets_sensor(topics, settings),
+            schema_changes_sensor(topics, settings),
+            *([product_updates_sensor(products, settings, windows)] if products else []),
+        ],
         resources=resources_from(settings),
         # A run drives Spark from one process; a process a step would open a session a step.
         executor=dg.in_process_executor,

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from typing import Literal, NamedTuple
 
+from tableflow_assets.sql_names import quoted
+
 Column = tuple[str, ...]  # the path to it: ("address", "city")
 Transform = Literal["window", "identity", "days", "hours", "months", "years", "bucket", "truncate"]
 Strategy = Literal["binpack", "sort", "zorder"]
@@ -97,7 +99,7 @@ def _is_cut(part: object) -> bool:
 
 def in_sql(column: Column) -> str:
     """Quoted, for Spark's SQL."""
-    return ".".join(f"`{name.replace('`', '``')}`" for name in column)
+    return ".".join(map(quoted, column))
 
 
 def shown(column: Column) -> str:

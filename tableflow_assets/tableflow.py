@@ -12,6 +12,8 @@ from tableflow_assets import connections
 from tableflow_assets.catalog.rest import RestCatalog
 from tableflow_assets.errors import SettingsError
 from tableflow_assets.pipeline import Pipeline
+from tableflow_assets.product.products import Product, products_of
+from tableflow_assets.product.runner import Runner
 from tableflow_assets.settings import Settings, Topic
 from tableflow_assets.source.discovery import discover, known_topics
 from tableflow_assets.source.log import Log
@@ -69,6 +71,20 @@ class Tableflow:
 
     def existing_table(self, topic: Topic) -> Table:
         return existing_table(self.catalog, self.settings.state_dir, topic)
+
+    @cached_property
+    def products(self) -> tuple[Product, ...]:
+        """In an order in which each comes after those that it reads."""
+        return products_of(self.settings)
+
+    def runner(self, product: Product) -> Runner:
+        return Runner(
+            product=product,
+            catalog=self.catalog,
+            spark_catalog=self.settings.spark_catalog,
+            state_dir=self.settings.state_dir,
+            connect_spark=lambda: self.spark,
+        )
 
     def pipeline(self, topic: Topic) -> Pipeline:
         return Pipeline(

@@ -141,3 +141,27 @@ def mirror(files: int, per_commit: int, commits: int, as_json: bool) -> None:
         ["", "few files", f"{result['files_in_the_table']} files"],
         [[name.replace("_", " "), few[name], many[name]] for name in few],
     )
+
+
+@bench.command()
+@click.option("--short", default=1, show_default=True, help="Days of the first history.")
+@click.option("--long", "long_", default=100, show_default=True, help="Days of the second.")
+@click.option("--per-day", default=2000, show_default=True, help="Orders, and bookings, of a day.")
+@click.option("--rounds", default=5, show_default=True, help="New days for each, in turns.")
+@json_option
+def products(short: int, long_: int, per_day: int, rounds: int, as_json: bool) -> None:
+    """One new day into products with a short and with a long history: does the history cost?"""
+    from tableflow_assets.commands.bench_products import measure_products
+
+    with progress_bar() as progress:
+        result = measure_products(load_settings(), (short, long_), per_day, rounds, progress)
+    if as_json:
+        print_json(result)
+        return
+    shown = [*result["products"], result["all_together"]]
+    print_table(
+        f"A new day of {per_day} orders and bookings; wanted is a ratio of at most"
+        f" {result['wanted_ratio']}",
+        ["product", f"after {short} days, s", f"after {long_} days, s", "ratio"],
+        [[one["product"], one["short"], one["long"], one["ratio"]] for one in shown],
+    )

@@ -1,4 +1,4 @@
-"""The library's pipeline over Dagster's resources."""
+"""The library's pipeline, and its runs of products, over Dagster's resources."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from tableflow_assets.defs.resources import (
     RegistryResource,
 )
 from tableflow_assets.pipeline import Pipeline
+from tableflow_assets.product.products import Product
+from tableflow_assets.product.runner import Runner
 from tableflow_assets.settings import Settings, Topic
 from tableflow_assets.spark_session import ensure_spark_answers, give_up_soon
 
@@ -23,12 +25,6 @@ def connected_pipeline(
     catalog: IcebergCatalogResource,
     pyspark: LazyPySparkResource | None = None,
 ) -> Pipeline:
-    def session() -> SparkSession:
-        if pyspark is None:
-            raise AssertionError("this op does not use Spark")
-        ensure_spark_answers(pyspark.spark_config["spark.remote"])
-        return give_up_soon(pyspark.spark_session)
-
     return Pipeline(
         topic=topic,
         log=kafka.log(),
@@ -36,5 +32,27 @@ def connected_pipeline(
         catalog=catalog.client(),
         spark_catalog=settings.spark_catalog,
         state_dir=settings.state_dir,
-        connect_spark=session,
+        connect_spark=lambda: _session(pyspark),
     )
+
+
+def connected_runner(
+    product: Product,
+    settings: Settings,
+    catalog: IcebergCatalogResource,
+    pyspark: LazyPySparkResource,
+) -> Runner:
+    return Runner(
+        product=product,
+        catalog=catalog.client(),
+        spark_catalog=settings.spark_catalog,
+        state_dir=settings.state_dir,
+        connect_spark=lambda: _session(pyspark),
+    )
+
+
+def _session(pyspark: LazyPySparkResource | None) -> SparkSession:
+    if pyspark is None:
+        raise AssertionError("this op does not use Spark")
+    ensure_spark_answers(pyspark.spark_config["spark.remote"])
+    return give_up_soon(pyspark.spark_session)

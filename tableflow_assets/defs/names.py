@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dagster as dg
 
+from tableflow_assets.product.products import Input, Product
 from tableflow_assets.settings import Topic
 
 CHECK_NAME = "exactly_once"
 SUSPENSION_CHECK_NAME = "not_suspended"
 MAINTENANCE_CHECK_NAME = "maintenance"
 MIRROR_CHECK_NAME = "delta_mirror"
+RECOMPUTED_CHECK_NAME = "recomputed_equals"
 
 
 def topic_key(topic: Topic) -> dg.AssetKey:
@@ -18,6 +20,15 @@ def topic_key(topic: Topic) -> dg.AssetKey:
 
 def table_key(topic: Topic, namespace: str) -> dg.AssetKey:
     return dg.AssetKey([namespace, topic.table])
+
+
+def product_key(product: Product, namespace: str) -> dg.AssetKey:
+    return table_key(product.topic, namespace)
+
+
+def input_key(read: Input, namespace: str) -> dg.AssetKey:
+    """The table that a product reads, be it a topic's or another product's."""
+    return dg.AssetKey([namespace, read.table])
 
 
 def table_pool(topic: Topic) -> str:

@@ -1,11 +1,15 @@
-"""Time windows: the partitions of a topic's table, in UTC."""
+"""Time windows: the partitions of a topic's table and of a product's, in UTC."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from functools import cached_property
 
 import dagster as dg
 
+from tableflow_assets.product.products import Product
 from tableflow_assets.settings import Topic
 
 FORMATS = {"day": "%Y-%m-%d", "hour": "%Y-%m-%d-%H:%M"}
@@ -31,3 +35,30 @@ def current_window(topic: Topic) -> str:
 def _first_window(topic: Topic) -> datetime:
     day = topic.first_window or datetime.now(UTC).date()
     return datetime.combine(day, datetime.min.time(), UTC)
+
+
+@dataclass(frozen=True)
+class ProductWindows:
+    """Days of event time, the same for all products: so that one run can bring several up to date."""
+
+    first: date
+
+    @cached_property
+    def definition(self) -> dg.TimeWindowPartitionsDefinition:
+        start = datetime.combine(self.first, datetime.min.time(), UTC)
+        return dg.DailyPartitionsDefinition(start_date=start, timezone="UTC", end_offset=1)
+
+    def key(self, day: date) -> str:
+        """What is older than the first window counts to the first."""
+        return max(day, self.first).isoformat()
+
+    @property
+    def current(self) -> str:
+        return datetime.now(UTC).date().isoformat()
+
+
+def windows_of_products(products: Sequence[Product], topics: Sequence[Topic]) -> ProductWindows:
+    """From the first record on of all that the products read; ``topics``: as they are known."""
+    read = {one.topic.name for product in products for one in product.inputs if one.topic}
+    first = [one.first_window for one in topics if one.name in read and one.first_window]
+    return ProductWindows(min(first, default=datetime.now(UTC).date()))

@@ -17,6 +17,7 @@ from tableflow_assets.product.inputs import Inputs, Pinned
 from tableflow_assets.product.products import Product
 from tableflow_assets.product.scope import VALUES_AT_HAND, Scope, bounds_from, columns_used
 from tableflow_assets.spark_session import named_view, persisted
+from tableflow_assets.sql_names import quoted
 
 
 @dataclass(frozen=True)
@@ -72,9 +73,9 @@ class _Look:
     ) -> DataFrame:
         parts = []
         if changes.has_added:
-            parts.append(pinned.appended_since(self.spark, since).select(*map(_quoted, columns)))
+            parts.append(pinned.appended_since(self.spark, since).select(*map(quoted, columns)))
         if changes.removed is not None:
-            parts.append(self.spark.createDataFrame(changes.removed).select(*map(_quoted, columns)))
+            parts.append(self.spark.createDataFrame(changes.removed).select(*map(quoted, columns)))
         return reduce(DataFrame.union, parts).distinct()
 
     def touched_by(self, pinned: Pinned, changed: DataFrame) -> DataFrame:
@@ -82,7 +83,7 @@ class _Look:
         scope = self.product.definition.scope
         if not isinstance(affects, str):
             told = [
-                f"{flink.expression_in_spark(affects[name])} AS {_quoted(name)}" for name in scope
+                f"{flink.expression_in_spark(affects[name])} AS {quoted(name)}" for name in scope
             ]
             return changed.selectExpr(*told)
         query = flink.parse(affects)
@@ -110,7 +111,3 @@ class _Look:
 
     def _view(self, rows: DataFrame) -> str:
         return self.views.enter_context(named_view(self.spark, rows))
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
@@ -127,6 +127,7 @@ def _problems(definition: Definition) -> list[str]:
         found += [f"`{part}` names {one!r}, which is no column of the SELECT" for one in missing]
     if twice := [one for one in definition.columns if definition.columns.count(one) > 1]:
         found.append(f"the SELECT has two columns {twice[0]!r}")
+    found += _torn_apart(definition)
     found += [
         f"`changes` says nothing about {one!r}" for one in sorted(inputs - set(header.changes))
     ]
@@ -135,6 +136,22 @@ def _problems(definition: Definition) -> list[str]:
         for one in sorted(set(header.changes) - inputs)
     ]
     return found
+
+
+def _torn_apart(definition: Definition) -> Iterator[str]:
+    """What is read in part must not be part of what a FIRST_ROW or LAST_ROW decides about."""
+    for table in definition.statement.find_all(exp.Table):
+        key, name = flink.key_of(table), flink.table_name(table)
+        affects = definition.header.changes.get(name)
+        if key is None or affects is None or isinstance(affects, str):
+            continue
+        for column, expression in affects.items():
+            if flink.normalized(expression) not in key:
+                yield (
+                    f"{name!r} is read by {', '.join(key)}, so `changes` cannot tell {column!r} from it by"
+                    f" {expression}: a row may move to another. Use a query over `changed`, or a key that"
+                    " has it"
+                )
 
 
 def unusable(name: str, why: str) -> SettingsError:

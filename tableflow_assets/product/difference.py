@@ -7,17 +7,26 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import date, timedelta
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from tableflow_assets.errors import ProductFailed
 from tableflow_assets.product.products import Product
 from tableflow_assets.product.scope import Scope
 from tableflow_assets.spark_session import named_view, persisted
+from tableflow_assets.sql_names import quoted
 
 _NEW, _OLD, _COPIES, _OLD_TIME = (
     f"__tableflow_{name}" for name in ("new", "old", "copies", "old_time")
 )
+
+_PROBLEMS = {  # by whether it is computed, and whether it is in the table
+    (True, False): "missing in the table",
+    (False, True): "not computed any more",
+    (True, True): "different",
+}
 
 
 @dataclass(frozen=True)
@@ -27,24 +36,38 @@ class Difference:
     spark: SparkSession
     key: tuple[str, ...]
     event_time: str
+    changed: DataFrame
     come: DataFrame
     gone: str
     added: int
     removed: int
+    in_both: int  # of the added, those that take the place of a removed one
     windows: dict[date, int]
     days: tuple[date | None, ...]
 
     def delete_from(self, table: str) -> None:
-        same = " AND ".join(f"gone.{_quoted(name)} <=> kept.{_quoted(name)}" for name in self.key)
+        same = " AND ".join(f"gone.{quoted(name)} <=> kept.{quoted(name)}" for name in self.key)
         self.spark.sql(
             f"DELETE FROM {table} AS kept WHERE {self._in_these_days}"  # noqa: S608  (names are quoted)
             f" AND EXISTS (SELECT 1 FROM {self.gone} gone WHERE {same})"
         )
 
+    def examples(self, limit: int) -> list[dict[str, Any]]:
+        """Keys of rows that differ, and how."""
+        rows = self.changed.limit(limit).collect()
+        return [
+            {
+                name: row[name] if row[_NEW] else row[old]
+                for name, old in zip(self.key, _old_keys(self.key), strict=True)
+            }
+            | {"problem": _PROBLEMS[row[_NEW], row[_OLD]]}
+            for row in rows
+        ]
+
     @property
     def _in_these_days(self) -> str:
         """So that files of other days are not even opened."""
-        known, time = [day for day in self.days if day], _quoted(self.event_time)
+        known, time = [day for day in self.days if day], quoted(self.event_time)
         parts = [f"{time} IS NULL"] if None in self.days else []
         if known:
             begin, end = min(known), max(known) + timedelta(days=1)
@@ -70,7 +93,7 @@ def difference(
     old = f"SELECT * FROM {old_relation}"  # noqa: S608  (names are quoted)
     if scope is not None:
         scope_view = views.enter_context(named_view(spark, scope.renamed))
-        old = scope.part_of(old_relation, {one: _quoted(one) for one in scope.columns}, scope_view)
+        old = scope.part_of(old_relation, {one: quoted(one) for one in scope.columns}, scope_view)
     new_view = views.enter_context(named_view(spark, new))
     old_view = views.enter_context(named_view(spark, spark.sql(old)))
     compared = spark.sql(
@@ -84,10 +107,12 @@ def difference(
         spark=spark,
         key=header.key,
         event_time=header.event_time,
-        come=changed.filter(_NEW).select(*map(_quoted, columns)),
+        changed=changed,
+        come=changed.filter(_NEW).select(*map(quoted, columns)),
         gone=views.enter_context(named_view(spark, gone.toDF(*header.key))),
         added=found.added,
         removed=found.removed,
+        in_both=found.in_both,
         windows=found.windows,
         days=found.days_of_old,
     )
@@ -101,15 +126,15 @@ def _comparison(
     new: str,
     old: str,
 ) -> str:
-    by_key = " AND ".join(f"n.{_quoted(one)} <=> o.{_quoted(one)}" for one in key)
+    by_key = " AND ".join(f"n.{quoted(one)} <=> o.{quoted(one)}" for one in key)
     same = " AND ".join(_is_same(one, one in may_lack) for one in columns)
-    keys = ", ".join(map(_quoted, key))
-    chosen = ", ".join(f"n.{_quoted(one)}" for one in columns)
+    keys = ", ".join(map(quoted, key))
+    chosen = ", ".join(f"n.{quoted(one)}" for one in columns)
     old_keys = ", ".join(
-        f"o.{_quoted(one)} AS `{name}`" for one, name in zip(key, _old_keys(key), strict=True)
+        f"o.{quoted(one)} AS `{name}`" for one, name in zip(key, _old_keys(key), strict=True)
     )
     return f"""
-        SELECT {chosen}, {old_keys}, o.{_quoted(time)} AS {_OLD_TIME},
+        SELECT {chosen}, {old_keys}, o.{quoted(time)} AS {_OLD_TIME},
           n.{_NEW} IS NOT NULL AS {_NEW}, o.{_OLD} IS NOT NULL AS {_OLD}, n.{_COPIES}
         FROM (SELECT *, true AS {_NEW}, COUNT(*) OVER (PARTITION BY {keys}) AS {_COPIES} FROM {new}) n
         FULL OUTER JOIN (SELECT *, true AS {_OLD} FROM {old}) o ON {by_key}
@@ -118,7 +143,7 @@ def _comparison(
 
 
 def _is_same(column: str, may_lack: bool) -> str:
-    name = _quoted(column)
+    name = quoted(column)
     same = f"n.{name} <=> o.{name}"
     return f"({same} OR o.{name} IS NULL)" if may_lack else same
 
@@ -129,14 +154,16 @@ def _old_keys(key: Sequence[str]) -> list[str]:
 
 class _Counts:
     def __init__(self, changed: DataFrame, time: str) -> None:
-        days = (f"to_date({_quoted(time)}) AS new_day", f"to_date({_OLD_TIME}) AS old_day")
         self._by_day = (
-            changed.selectExpr(*days, _NEW, _OLD, _COPIES)
-            .groupBy("new_day", "old_day")
-            .agg(
-                {_NEW: "count_if", _OLD: "count_if", _COPIES: "max"},
+            changed.groupBy(
+                F.to_date(quoted(time)).alias("new_day"), F.to_date(_OLD_TIME).alias("old_day")
             )
-            .toDF("new_day", "old_day", "added", "removed", "copies")
+            .agg(
+                F.count_if(_NEW).alias("added"),
+                F.count_if(_OLD).alias("removed"),
+                F.count_if(F.col(_NEW) & F.col(_OLD)).alias("in_both"),
+                F.max(_COPIES).alias("copies"),
+            )
             .collect()
         )
 
@@ -147,6 +174,10 @@ class _Counts:
     @property
     def removed(self) -> int:
         return sum(row.removed for row in self._by_day)
+
+    @property
+    def in_both(self) -> int:
+        return sum(row.in_both for row in self._by_day)
 
     @property
     def copies(self) -> int:
@@ -169,17 +200,13 @@ class _Counts:
 
 def _refuse_ambiguous_keys(product: Product, changed: DataFrame, found: _Counts) -> None:
     key = product.definition.header.key
-    is_null = " OR ".join(f"{_quoted(one)} IS NULL" for one in key)
+    is_null = " OR ".join(f"{quoted(one)} IS NULL" for one in key)
     wrong = changed.filter(f"{_NEW} AND ({_COPIES} > 1 OR {is_null})")
     if found.copies <= 1 and not wrong.limit(1).count():
         return
-    examples = wrong.select(*map(_quoted, key)).distinct().limit(3).collect()
+    examples = wrong.select(*map(quoted, key)).distinct().limit(3).collect()
     told = "; ".join(", ".join(f"{name}={row[name]!r}" for name in key) for row in examples)
     raise ProductFailed(
         f"The product {product.name!r} has rows without a key of their own: {told}.",
         "Its table is as it was. Make the SELECT give one row, without NULL, for each `key` of its header.",
     )
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

@@ -22,10 +22,14 @@ from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import SqlglotError
 
+from tableflow_assets.sql_names import quoted
+
 WINDOW_START, WINDOW_END = "window_start", "window_end"
 # Where the rows of a topic stand in Kafka. A key stays in its partition; if partitions were added, time
 # tells.
 IN_KAFKA_ORDER = ("`_kafka`.timestamp", "`_kafka`.partition", "`_kafka`.offset")
+# NULL outside of the years that Flink knows; Spark would fail far outside of them.
+_MILLIS = "CASE WHEN {0} BETWEEN -62135596800000 AND 253402300799999 THEN TIMESTAMP_MILLIS({0}) END"
 _NTH, _UNTIL = "__tableflow_nth", "__tableflow_until"
 # As Flink writes it, and in a form that a parser of Spark's SQL knows.
 _TUMBLE = re.compile(
@@ -82,7 +86,9 @@ def parse(sql: str) -> exp.Query:
 def tables_in(statement: exp.Expr) -> tuple[str, ...]:
     """All that it reads, in order of appearance; what it defines itself (WITH) is not among them."""
     own = {cte.alias for cte in statement.find_all(exp.CTE)}
-    names = [name for table in statement.find_all(exp.Table) if (name := _name(table)) not in own]
+    names = [
+        name for table in statement.find_all(exp.Table) if (name := table_name(table)) not in own
+    ]
     return tuple(dict.fromkeys(sorted(names, key=statement.sql(dialect=DIALECT).find)))
 
 
@@ -91,7 +97,7 @@ def in_spark(statement: exp.Query, sources: Mapping[str, Source]) -> str:
     own = {cte.alias for cte in statement.find_all(exp.CTE)}
     translated = statement.copy()
     for table in list(translated.find_all(exp.Table)):
-        if (name := _name(table)) in own:
+        if (name := table_name(table)) in own:
             continue
         source = sources[name]
         if (version := table.args.get("version")) is not None:
@@ -109,6 +115,11 @@ def expression_in_spark(text: str) -> str:
     return parsed.transform(_function).sql(dialect="spark")
 
 
+def normalized(expression: str) -> str:
+    """The same for expressions that only look different."""
+    return sqlglot.parse_one(expression, dialect=DIALECT).sql(dialect=DIALECT)
+
+
 def tumble_start(time: str, interval: str) -> str:
     """Windows are counted from 1970-01-01, in Spark as in Flink. ``interval``: as in SQL."""
     found = re.fullmatch(r"INTERVAL\s+'?(\d+)'?\s+(\w+)", interval, re.IGNORECASE)
@@ -117,7 +128,7 @@ def tumble_start(time: str, interval: str) -> str:
     return f"window({time}, '{found[1]} {found[2]}').start"
 
 
-def _name(table: exp.Table) -> str:
+def table_name(table: exp.Table) -> str:
     """Of a function that stands for a table, the table that it is given."""
     if isinstance(table.this, exp.Anonymous):
         first = next(iter(table.this.expressions), None)
@@ -125,9 +136,19 @@ def _name(table: exp.Table) -> str:
             raise ValueError(f"{table.this.name} needs a table first")
         return str(first.name)
     if table.args.get("db") is not None:
-        quoted = f"`{table.catalog + '.' if table.catalog else ''}{table.db}.{table.name}`"
-        raise ValueError(f"a name with dots stands in backticks: {quoted}")
+        name = ".".join(part for part in (table.catalog, table.db, table.name) if part)
+        raise ValueError(f"a name with dots stands in backticks: {quoted(name)}")
     return str(table.name)
+
+
+def key_of(table: exp.Table) -> tuple[str, ...] | None:
+    """Of FIRST_ROW and LAST_ROW: the parts of the key, as SQL. None where rows stand for themselves."""
+    function = table.this
+    if not isinstance(function, exp.Anonymous) or function.name.upper() not in _BY_KEY:
+        return None
+    key = function.expressions[1] if len(function.expressions) > 1 else None
+    parts = key.expressions if isinstance(key, exp.Tuple) else [key.unnest()] if key else []
+    return tuple(part.sql(dialect=DIALECT) for part in parts)
 
 
 def _rows(table: exp.Table, source: Source) -> str:
@@ -152,7 +173,7 @@ def _last_row(source: Source, arguments: list[str]) -> str:
 
 
 def _nth_row(source: Source, key: str, order: list[str]) -> str:
-    by = key[1:-1] if key.startswith("(") else key
+    by = key[1:-1] if key.startswith("(") else key  # several columns, or one
     number = f"ROW_NUMBER() OVER (PARTITION BY {by} ORDER BY {', '.join(order)})"
     return (
         f"SELECT * EXCEPT ({_NTH}) FROM (SELECT *, {number} AS {_NTH} FROM {source.view})"  # noqa: S608
@@ -173,6 +194,8 @@ _TABLE_FUNCTIONS: dict[str, Callable[[Source, list[str]], str]] = {
     "TUMBLE": _tumble,
 }
 
+_BY_KEY = ("FIRST_ROW", "LAST_ROW")
+
 
 def _kafka_order(source: Source) -> tuple[str, ...]:
     return IN_KAFKA_ORDER if source.is_topic else ()
@@ -187,10 +210,10 @@ def _join_as_of(table: exp.Table, source: Source, moment: exp.Expr) -> None:
             " that has `versions_of` in its header"
         )
     alias = table.alias or table.name
-    key, since = ", ".join(map(_quoted, versions.key)), _quoted(versions.since)
+    key, since = ", ".join(map(quoted, versions.key)), quoted(versions.since)
     until = f"LEAD({since}) OVER (PARTITION BY {key} ORDER BY {since}) AS {_UNTIL}"
     rows = f"SELECT *, {until} FROM {source.view}"  # noqa: S608  (names are our own)
-    at, it = moment.sql(dialect=DIALECT), _quoted(alias)
+    at, it = moment.sql(dialect=DIALECT), quoted(alias)
     holds = f"{it}.{since} <= {at} AND ({it}.{_UNTIL} IS NULL OR {at} < {it}.{_UNTIL})"
     table.replace(_subquery(rows, alias))
     join.on(sqlglot.parse_one(holds, dialect=DIALECT), copy=False)
@@ -210,12 +233,9 @@ def _function(node: exp.Expr) -> exp.Expr:
     if name == "TO_TIMESTAMP":
         return exp.Anonymous(this="TRY_TO_TIMESTAMP", expressions=node.expressions)
     if name == "TO_TIMESTAMP_LTZ":
-        return exp.Anonymous(this="TIMESTAMP_MILLIS", expressions=node.expressions[:1])
+        number = node.expressions[0].sql(dialect=DIALECT)
+        return sqlglot.parse_one(_MILLIS.format(number), dialect=DIALECT)
     if name == "TUMBLE":
         time, interval = (one.sql(dialect=DIALECT) for one in node.expressions)
         return sqlglot.parse_one(tumble_start(time, interval), dialect=DIALECT)
     return node
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

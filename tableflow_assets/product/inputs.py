@@ -10,9 +10,11 @@ from pyiceberg.table import Table
 from pyspark.sql import DataFrame, SparkSession
 
 from tableflow_assets.product import flink
+from tableflow_assets.product.narrow import narrowings
 from tableflow_assets.product.products import Input, Product
 from tableflow_assets.product.scope import Scope
 from tableflow_assets.spark_session import named_view
+from tableflow_assets.sql_names import quoted
 
 
 @dataclass(frozen=True)
@@ -52,13 +54,30 @@ def computed(
     spark: SparkSession, product: Product, inputs: Inputs, scope: Scope | None, views: ExitStack
 ) -> DataFrame:
     """The product's rows; with a scope, those of it alone. ``views`` must stay open while they are used."""
-    sources, header = {}, product.definition.header
-    scope_view = views.enter_context(named_view(spark, scope.renamed)) if scope else ""
-    for pinned in inputs:
-        affects = header.changes[pinned.input.name]
-        rows = f"SELECT * FROM {pinned.relation}"  # noqa: S608  (names are quoted)
-        if scope is not None and not isinstance(affects, str):
-            rows = scope.part_of(pinned.relation, affects, scope_view)
-        view = views.enter_context(named_view(spark, spark.sql(rows)))
-        sources[pinned.input.name] = pinned.input.source(view)
-    return spark.sql(flink.in_spark(product.definition.statement, sources))
+    definition, made = product.definition, {}
+
+    def make(name: str, rows: str) -> None:
+        made[name] = views.enter_context(named_view(spark, spark.sql(rows)))
+
+    if scope is not None:
+        scope_view = views.enter_context(named_view(spark, scope.renamed))
+        direct = {
+            n: one for n, one in definition.header.changes.items() if not isinstance(one, str)
+        }
+        for name, affects in direct.items():
+            make(name, scope.part_of(inputs.pinned[name].relation, affects, scope_view))
+        for one in narrowings(definition.statement, direct, product.versions_by_input):
+            rows = inputs.pinned[one.name].relation
+            make(one.name, _only_joined(rows, one.column, made[one.by], one.by_column))
+    for name in inputs.pinned.keys() - made.keys():
+        make(name, f"SELECT * FROM {inputs.pinned[name].relation}")  # noqa: S608  (names are quoted)
+    sources = {name: inputs.pinned[name].input.source(view) for name, view in made.items()}
+    return spark.sql(flink.in_spark(definition.statement, sources))
+
+
+def _only_joined(relation: str, column: str, other: str, other_column: str) -> str:
+    return (
+        f"SELECT * FROM (SELECT * FROM {relation}) LEFT SEMI JOIN"  # noqa: S608  (names are quoted)
+        f" (SELECT {quoted(other_column)} AS __tableflow_joined FROM {other})"
+        f" ON {quoted(column)} = __tableflow_joined"
+    )

@@ -63,6 +63,12 @@ class Product:
         )
 
     @property
+    def versions_by_input(self) -> dict[str, tuple[str, ...]]:
+        """Of inputs that hold every state of something: of what."""
+        found = {one.name: one.source("").versions for one in self.inputs}
+        return {name: versions.key for name, versions in found.items() if versions}
+
+    @property
     def upstream(self) -> tuple[Product, ...]:
         return tuple(one.product for one in self.inputs if one.product is not None)
 

@@ -8,7 +8,7 @@ ledger says.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import date
@@ -79,8 +79,8 @@ class Runner:
                 logger.info("%s: another run was faster; looking again", self.product.name)
         raise AssertionError("unreachable")
 
-    def inputs(self) -> Inputs:
-        """As they are now, and as they will be looked at to the end of the run."""
+    def inputs(self, snapshots: Mapping[str, int] | None = None) -> Inputs:
+        """As they are now, to be looked at so to the end of a run; or as of ``snapshots``, by table."""
         pinned = {}
         for one in self.product.inputs:
             table = self.catalog.find(one.table)
@@ -90,7 +90,14 @@ class Runner:
                     f"The product {self.product.name!r} reads {one.name!r}, which has no table yet.",
                     "It is made with the first record; the product follows by itself.",
                 )
-            pinned[one.name] = Pinned(one, table, head.snapshot_id, self.in_spark(one.table))
+            at = snapshots[one.table] if snapshots else head.snapshot_id
+            if table.snapshot_by_id(at) is None:
+                raise InputMissing(
+                    f"The product {self.product.name!r} was made of snapshot {at} of {one.name!r}, which"
+                    " has expired.",
+                    f"Bring it up to date: tableflow products run {self.product.name}",
+                )
+            pinned[one.name] = Pinned(one, table, at, self.in_spark(one.table))
         return Inputs(pinned)
 
     def in_spark(self, table: str) -> str:
@@ -98,7 +105,7 @@ class Runner:
 
     def _run(self, run_id: str, everything: bool) -> Done:
         product, inputs = self.product, self.inputs()
-        table, ledger = self._table()
+        table, ledger = self.table()
         known = ledger.entry if ledger else None
         is_same_sql = known is not None and known.statement == product.definition.version
         affected = Affected()
@@ -141,7 +148,7 @@ class Runner:
         keep_in_step(self.catalog, table, self.product.topic)
         return table, tuple(one.name for one in wanted.fields if one.name not in before)
 
-    def _table(self) -> tuple[Table | None, Ledger | None]:
+    def table(self) -> tuple[Table | None, Ledger | None]:
         table = self.catalog.find(self.product.name)
         if table is None or table.current_snapshot() is None:
             return table, None

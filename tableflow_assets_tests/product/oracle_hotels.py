@@ -154,7 +154,9 @@ def prospects(log: Sequence[Logged]) -> list[Row]:
     newest = last_by(sorted_by(customer_with_watermark(log), "updated_at"), itemgetter("email"))
     booked = {booking["customer_email"] for booking in bookings_with_watermark(log)}
     clicks: dict[str, list[Row]] = {}
-    for click in last_by(in_kafka_order(log, CLICKSTREAM), itemgetter("click_id")).values():
+    for click in last_by(
+        in_kafka_order(log, CLICKSTREAM), itemgetter("customer_email", "click_id")
+    ).values():
         if click["customer_email"] not in booked:
             clicks.setdefault(click["customer_email"], []).append(click)
     return [_prospect(email, newest.get(email), clicks[email]) for email in sorted(clicks)]

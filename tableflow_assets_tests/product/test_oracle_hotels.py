@@ -218,6 +218,14 @@ def test_a_booking_without_review_has_none() -> None:
     assert (row["review_rating"], row["review_text"], row["review_date"]) == (None, None, None)
 
 
+def test_a_check_out_before_its_check_in_is_kept() -> None:
+    (row,) = rows("denormalized_hotel_bookings", booked("B1", check_out=-1), *THERE)
+    assert row["check_in"] == datetime(1970, 1, 2, tzinfo=UTC)
+    assert row["check_out"] == datetime(1969, 12, 31, 23, 59, 59, 999_000, tzinfo=UTC)
+    (stats,) = rows("hotel_stats", booked("B1", check_out=-1), *THERE)
+    assert stats["total_bookings_count"] == 1
+
+
 def test_a_review_without_booking_is_no_row() -> None:
     assert rows("denormalized_hotel_bookings", reviewed("B1", 4, THURSDAY), *THERE) == []
 

@@ -12,7 +12,9 @@ outcomes:
   a payment made before its order, or more than 96 hours after it: no row.
   an order that is updated after its payment: its newest state counts, and may take the row away. Flink would
     join every state, and give one row for each.
-  payments without order_id: they are the order 0, which has no order.
+  a first payment that was too early or too late: it hides a second one in time, as in Flink, because
+    only the first payment of an order is looked at.
+  payments without order_id: they are the order 0. They complete it only if there is an order 0.
   rows from before the column payment_method: it is NULL in them, until something else of the row changes.
 checks:
   paid_within_96_hours: >

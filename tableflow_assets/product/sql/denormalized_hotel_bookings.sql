@@ -14,12 +14,13 @@ changes:
     SELECT b.booking_id FROM changed JOIN bookings_with_watermark b
     ON b.hotel_id = changed.hotel_id AND b.event_time >= changed.updated_at
 outcomes:
-  a customer or hotel that did not exist when it was booked: no row, as in Flink's temporal join, also if it
-    comes to exist later.
+  a customer or hotel that did not exist when it was booked: no row, as in Flink's temporal join. What counts
+    is `updated_at`. A state from before that arrives later brings the row, one from after does not.
+  a check-in or check-out that is no time of the years 1 to 9999: NULL.
   a hotel that is renamed: bookings from before keep the old name.
   a review without booking: no row. It joins when its booking arrives.
-  two reviews of one booking: the newer one by `created_at`; of the same time, the one that Kafka received last.
-    Flink keeps the one that it happened to read last.
+  two reviews of one booking: the newer one by `created_at`; of the same time, the last in Kafka's
+    order. Flink keeps the one that it happened to read last.
 checks:
   every_booking_has_guests_and_a_price: >
     SELECT booking_id, guest_count, booking_amount FROM product

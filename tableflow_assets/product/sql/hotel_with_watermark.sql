@@ -8,7 +8,7 @@ versions_of: [hotel_id]
 changes:
   riverhotel.cdc.hotel: {hotel_id: hotel_id}
 outcomes:
-  two states of the same `updated_at`: the one that Kafka received last.
+  two states of the same `updated_at`: the last one in Kafka's order.
   a state that arrives late: it takes its place between the others, and bookings of that time follow.
   a time that cannot be parsed: in `updated_at`, the state is left out and the check `states_have_a_time` shows
     it (Flink refuses a NULL row time); in `created_at`, it is NULL.
@@ -33,5 +33,5 @@ SELECT
   `available_rooms`,
   TO_TIMESTAMP(`created_at`, 'yyyy-MM-dd''T''HH:mm:ss.SSS''Z''') AS `created_at`,
   TO_TIMESTAMP(`updated_at`, 'yyyy-MM-dd''T''HH:mm:ss.SSS''Z''') AS `updated_at`
-FROM LAST_ROW(`riverhotel.cdc.hotel`, (hotel_id, updated_at))
+FROM LAST_ROW(`riverhotel.cdc.hotel`, (hotel_id, TO_TIMESTAMP(updated_at, 'yyyy-MM-dd''T''HH:mm:ss.SSS''Z''')))
 WHERE TO_TIMESTAMP(`updated_at`, 'yyyy-MM-dd''T''HH:mm:ss.SSS''Z''') IS NOT NULL

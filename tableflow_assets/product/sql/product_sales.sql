@@ -5,23 +5,30 @@ event_time: orderdate
 lateness: 5 seconds
 mode: upsert
 changes:
-  shiftleft.public.order_items: {orderid: orderid}
-  shiftleft.public.orders: {orderid: orderid}
+  shiftleft.public.order_items: {orderitemid: orderitemid}
+  shiftleft.public.orders: >
+    SELECT item.orderitemid
+    FROM changed JOIN `shiftleft.public.order_items` item ON item.orderid = changed.orderid
+  shiftleft.public.customers: >
+    SELECT item.orderitemid
+    FROM changed
+    JOIN `shiftleft.public.orders` ord ON ord.customerid = changed.customerid
+    JOIN `shiftleft.public.order_items` item ON item.orderid = ord.orderid
   shiftleft.public.products: >
-    SELECT item.orderid
+    SELECT item.orderitemid
     FROM changed
     JOIN (SELECT productid, MIN(updatedat) AS known_since FROM `shiftleft.public.products` GROUP BY productid) first
       ON first.productid = changed.productid
     JOIN `shiftleft.public.order_items` item ON item.productid = changed.productid
     JOIN `shiftleft.public.orders` ord ON ord.orderid = item.orderid
     WHERE ord.orderdate >= changed.updatedat OR changed.updatedat <= first.known_since
-  shiftleft.public.customers: >
-    SELECT ord.orderid FROM changed JOIN `shiftleft.public.orders` ord ON ord.customerid = changed.customerid
 outcomes:
   a price that changes: orders keep the price of their own time. Before the first price that is known, that one.
+  two prices of the same `updatedat`: the last one in Kafka's order holds from then on; for orders from before,
+    if there is no older price, the first one.
   a customer who changes: all lines show the newest name.
   a line without its order, product or customer: no row until they are there, as in Flink's inner joins.
-  an order or line that is updated: its newest state counts.
+  an order or line that is updated: its newest state counts, also if the line moves to another order.
 checks:
   amounts_are_positive: >
     SELECT orderitemid, quantity, price, total_amount FROM product

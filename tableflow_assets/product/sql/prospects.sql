@@ -10,7 +10,7 @@ changes:
   customer_with_watermark: {customer_email: email}
 outcomes:
   somebody who books: the row goes, whenever the booking arrives.
-  a click that is sent again: it counts once.
+  a click that is sent again: it counts once; under another address, once for each.
   clicks of nobody known: a row without name.
 checks:
   nobody_has_booked: >
@@ -28,7 +28,7 @@ SELECT
   MAX_BY(click.hotel_id, STRUCT(click.event_time, click.click_id)) AS last_hotel_id,
   MIN(click.event_time) AS first_click,
   MAX(click.event_time) AS last_click
-FROM LAST_ROW(clickstream, click_id) click
+FROM LAST_ROW(clickstream, (customer_email, click_id)) click
   LEFT JOIN LAST_ROW(customer_with_watermark, email, updated_at) cust
     ON cust.email = click.customer_email
 WHERE NOT EXISTS (

@@ -9,7 +9,7 @@ changes:
 outcomes:
   several payments of an order: the earliest by `ts` stays, whenever it arrives. Flink's lab forgets an
     order after an hour, and would let a later payment in again.
-  the same `ts` twice: the one that Kafka received first.
+  the same `ts` twice: the first one in Kafka's order (its timestamp, then partition and offset).
   payments without order_id: all of them are the order 0, as in the lab; the first of them is its row. An
     order whose number is 0 is the same order, so that `order_id` stays unique.
 checks:

@@ -1,0 +1,112 @@
+"""What a product's page shows: what it is, by its .sql file, and what a run did to it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import dagster as dg
+from pyiceberg.table import Table
+
+from tableflow_assets.defs.metadata import Metadata, column_schema, records_table
+from tableflow_assets.defs.names import input_key
+from tableflow_assets.product.lineage import column_lineage
+from tableflow_assets.product.products import Product
+from tableflow_assets.product.quality import Found
+from tableflow_assets.product.recheck import Recheck
+from tableflow_assets.product.runner import Done
+from tableflow_assets.table.ledger import read_ledger
+from tableflow_assets.table.windows import bound_moment, rows_in
+
+LINEAGE = "dagster/column_lineage"
+
+
+def product_description(product: Product) -> str:
+    """The header's, with what becomes of the cases that one may ask about."""
+    header = product.definition.header
+    outcomes = [f"- **{case}**: {' '.join(what.split())}" for case, what in header.outcomes.items()]
+    return "\n".join([header.description, "", *outcomes])
+
+
+def product_definition_metadata(product: Product, namespace: str) -> Metadata:
+    """Known without any server."""
+    header, options = product.definition.header, product.options
+    return {
+        "dagster/table_name": f"{namespace}.{product.name}",
+        "dagster/storage_kind": options.formats[0],
+        LINEAGE: column_lineage_metadata(product, namespace),
+        "sql": dg.MetadataValue.md(f"```sql\n{product.definition.sql}\n```"),
+        "key": ", ".join(header.key),
+        "event_time": header.event_time,
+        "lateness": f"{header.lateness}",
+        "mode": header.mode,
+        "formats": ", ".join(options.formats),
+        "maintenance": options.maintenance or "never",
+    }
+
+
+def column_lineage_metadata(product: Product, namespace: str) -> dg.TableColumnLineageMetadataValue:
+    keys = {one.name: input_key(one, namespace) for one in product.inputs}
+    deps = {
+        column: [dg.TableColumnDep(keys[name], of) for name, of in origins]
+        for column, origins in column_lineage(product).items()
+    }
+    return dg.MetadataValue.column_lineage(dg.TableColumnLineage(deps))
+
+
+def product_run_metadata(product: Product, namespace: str, table: Table, done: Done) -> Metadata:
+    """After a run: what it changed, and what the table is now."""
+    ledger = read_ledger(table)
+    inputs = [{"table": name, "snapshot_id": str(at)} for name, at in ledger.entry.inputs.items()]
+    watermark = _watermark(product, table)
+    return {
+        "dagster/row_count": rows_in(table),
+        "dagster/column_schema": column_schema(table.schema()),
+        LINEAGE: column_lineage_metadata(product, namespace),
+        "dagster/uri": table.location(),
+        "rows_added": done.rows_added,
+        "rows_removed": done.rows_removed,
+        "values_recomputed": _recomputed(done),
+        "snapshot_id": str(ledger.head),
+        "inputs": records_table(inputs),
+        **({"watermark": dg.MetadataValue.timestamp(watermark)} if watermark else {}),
+    }
+
+
+def _recomputed(done: Done) -> int | str:
+    if done.did_nothing:
+        return 0
+    return "all" if done.values_affected is None else done.values_affected
+
+
+def _watermark(product: Product, table: Table) -> datetime | None:
+    """The newest event time that the files name, less the lateness: before it, little more will come."""
+    header = product.definition.header
+    time = table.schema().find_field(header.event_time).field_id
+    newest = [
+        moment
+        for task in table.scan().plan_files()
+        if (moment := bound_moment(task.file.upper_bounds, time)) is not None
+    ]
+    return max(newest) - header.lateness if newest else None
+
+
+def finding_metadata(found: Found) -> Metadata:
+    shown = {"rows": records_table(found.rows)} if found.rows else {}
+    return {"offending": found.offending, **shown}
+
+
+def recheck_metadata(found: Recheck) -> Metadata:
+    shown = {"examples": _examples(found)} if found.examples else {}
+    return {
+        "rows_compared": found.rows_compared,
+        "missing": found.missing,
+        "unexpected": found.unexpected,
+        "different": found.different,
+        **shown,
+    }
+
+
+def _examples(found: Recheck) -> dg.TableMetadataValue:
+    """Every row with the same fields, as Dagster's tables demand."""
+    names = list(dict.fromkeys(name for one in found.examples for name in one))
+    return records_table({name: one.get(name) for name in names} for one in found.examples)

@@ -1,0 +1,82 @@
+"""The checks of a product's header: queries over the product and its inputs whose rows should not be there.
+
+The inputs are looked at as the product's ledger names them: that one of them has moved on is no finding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from tableflow_assets.product import flink
+from tableflow_assets.product.definition import ITSELF
+from tableflow_assets.product.inputs import Inputs
+from tableflow_assets.product.runner import Runner
+from tableflow_assets.spark_errors import named_spark_errors
+from tableflow_assets.spark_session import named_view
+
+EXAMPLES = 20
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a check found: how many rows there are that should not be, and some of them."""
+
+    name: str
+    offending: int
+    columns: tuple[str, ...]
+    rows: tuple[dict[str, Any], ...] = ()
+
+    @property
+    def passed(self) -> bool:
+        return not self.offending
+
+
+def run_checks(runner: Runner, names: Collection[str] | None = None) -> list[Found]:
+    """All checks, or those named. None is run where the product has no rows yet."""
+    product, (table, ledger) = runner.product, runner.table()
+    if table is None or ledger is None or ledger.entry.kind != "product":
+        return []
+    wanted = {
+        name: flink.parse(query)
+        for name, query in product.definition.header.checks.items()
+        if names is None or name in names
+    }
+    itself = runner.in_spark(product.name)
+    inputs = runner.inputs(ledger.entry.inputs)
+    used = {table for query in wanted.values() for table in flink.tables_in(query)}
+    with named_spark_errors(itself), ExitStack() as views:
+        relation = f"{itself} VERSION AS OF {ledger.head}"
+        sources = _sources(runner, inputs, relation, used, views)
+        return [
+            _found(name, runner.spark.sql(flink.in_spark(query, sources)))
+            for name, query in wanted.items()
+        ]
+
+
+def _sources(
+    runner: Runner, inputs: Inputs, itself: str, used: Collection[str], views: ExitStack
+) -> dict[str, flink.Source]:
+    def view(relation: str) -> str:
+        rows = runner.spark.sql(f"SELECT * FROM {relation}")  # noqa: S608  (names are quoted)
+        return views.enter_context(named_view(runner.spark, rows))
+
+    sources = {
+        one.input.name: one.input.source(view(one.relation))
+        for one in inputs
+        if one.input.name in used
+    }
+    if ITSELF in used:
+        sources[ITSELF] = flink.Source(view(itself), is_topic=False)
+    return sources
+
+
+def _found(name: str, offending: DataFrame) -> Found:
+    """Mostly there are no such rows, or few: then they need not be counted as well."""
+    some = [row.asDict(recursive=True) for row in offending.limit(EXAMPLES + 1).collect()]
+    count = len(some) if len(some) <= EXAMPLES else offending.count()
+    return Found(name, count, tuple(offending.columns), tuple(some[:EXAMPLES]))

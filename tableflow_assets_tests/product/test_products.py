@@ -1,0 +1,36 @@
+"""Every product of the labs against the oracle, on hostile records, however they arrive."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tableflow_assets.product.recheck import recheck
+from tableflow_assets.tableflow import Tableflow
+from tableflow_assets_tests.product.hostile import hostile_records, shuffled, split
+from tableflow_assets_tests.product.oracle import expected
+from tableflow_assets_tests.product.world import World
+
+# More of them take minutes each: TABLEFLOW_ARRIVALS=6 adds other seeds, orders and batches.
+ARRIVALS = [(1, None, 1), (1, 7, 3), *((n, n, 2 + n % 4) for n in range(2, 100))]
+CHOSEN = ARRIVALS[: int(os.environ.get("TABLEFLOW_ARRIVALS", "2"))]
+
+
+@pytest.mark.parametrize(("seed", "order", "batches"), CHOSEN)
+def test_all_products_are_what_the_oracle_says(
+    tableflow: Tableflow, seed: int, order: int | None, batches: int
+) -> None:
+    world = World(tableflow)
+    records = hostile_records(seed)
+    if order is not None:
+        records = shuffled(records, order)
+    for batch in split(records, batches, seed) if batches > 1 else [records]:
+        world.send(batch)
+        world.land()
+        world.run()
+    wanted = expected(world.log())
+    for name in world.sql:
+        assert world.rows(name) == wanted[name], name
+        assert recheck(world.runner(name)).passed, name
+    assert all(done.did_nothing for done in world.run().values())
