@@ -21,6 +21,7 @@ from tableflow_assets.commands import (
     maintenance,
     mirror,
     plan,
+    products,
     query,
     rebuild,
     repair,
@@ -54,6 +55,7 @@ tableflow.add_command(topics.status)
 tableflow.add_command(topics.verify)
 tableflow.add_command(topics.materialize)
 tableflow.add_command(query.query)
+tableflow.add_command(products.products)
 tableflow.add_command(history.history)
 tableflow.add_command(tag.tag)
 tableflow.add_command(rollback.rollback)

@@ -23,7 +23,7 @@ from tableflow_assets.moments import Moment
 from tableflow_assets.pipeline import Pipeline
 from tableflow_assets.source.plan import lost_before
 from tableflow_assets.table import commit as commits
-from tableflow_assets.table.create import mode_of
+from tableflow_assets.table.create import PRODUCT, mode_of
 from tableflow_assets.table.layout_fields import KEY_BUCKET
 from tableflow_assets.table.ledger import TAG, Entry, Ledger, read_entries
 from tableflow_assets.table.suspension import suspension_of
@@ -75,7 +75,8 @@ def find(pipeline: Pipeline, moment: Moment) -> Rollback:
         if end > entry.end.get(partition, 0)
     }
     ledger = Ledger(entry, holder.timestamp_ms, target.snapshot_id)
-    _refuse_a_loss(pipeline, table, target, ledger, to_read_again)
+    if mode_of(table) != PRODUCT:  # which has no log, and is computed again from its inputs
+        _refuse_a_loss(pipeline, table, target, ledger, to_read_again)
     states = history.states()
     suspension = suspension_of(table, pipeline.topic)
     return Rollback(

@@ -60,7 +60,23 @@ class Tableflow:
         discover(self.settings, self.log)
         return known_topics(self.settings)
 
+    def tables(self, names: Iterable[str] = ()) -> tuple[Topic, ...]:
+        """For work on tables, wherever their rows come from: topics, and products as if they were."""
+        if wanted := tuple(names):
+            return tuple(self.table(name) for name in wanted)
+        return (*self.topics(), *(product.topic for product in self.products))
+
+    def table(self, name: str) -> Topic:
+        if name in self.settings.products:
+            return next(product.topic for product in self.products if product.name == name)
+        return self.topic(name)
+
     def topic(self, name: str) -> Topic:
+        if name in self.settings.products:
+            raise SettingsError(
+                f"{name!r} is a product: it has no topic of its own.",
+                f"Its rows come from other tables: tableflow products run {name}",
+            )
         found = self.settings.topic_named(name)
         if found is None:
             raise SettingsError(

@@ -33,7 +33,7 @@ def history(topic: str, limit: int, also_unseen: bool, as_json: bool) -> None:
     from tableflow_assets.tableflow import Tableflow
 
     tableflow = Tableflow(load_settings())
-    table = tableflow.existing_table(tableflow.topic(topic))
+    table = tableflow.existing_table(tableflow.table(topic))
     known = History(table, _delta_versions(tableflow.catalog, table))
     states = known.states(limit, also_unseen=also_unseen)
     webserver = webserver_of(tableflow.settings)

@@ -61,7 +61,7 @@ def status(topics: tuple[str, ...], as_json: bool) -> None:
     from tableflow_assets.tableflow import Tableflow
 
     tableflow = Tableflow(load_settings())
-    found = [health(tableflow.catalog, topic) for topic in tableflow.topics(topics)]
+    found = [health(tableflow.catalog, topic) for topic in tableflow.tables(topics)]
     if as_json:
         print_json([one.to_json() for one in found])
         return
@@ -229,7 +229,7 @@ def _pipelines(names: tuple[str, ...]) -> list[Pipeline]:
     from tableflow_assets.tableflow import Tableflow
 
     tableflow = Tableflow(load_settings())
-    topics = tableflow.topics(names)
+    topics = tableflow.tables(names)
     chosen = [topic for topic in topics if names or tableflow.catalog.find(topic.table)]
     return [tableflow.pipeline(topic) for topic in chosen]
 

@@ -37,7 +37,7 @@ def mirror(topics: tuple[str, ...], check: bool, rows: bool, as_json: bool) -> N
     from tableflow_assets.tableflow import Tableflow
 
     tableflow = Tableflow(load_settings())
-    chosen = tableflow.topics(topics)
+    chosen = tableflow.tables(topics)
     if check or rows:
         compared = [_compare(tableflow, topic, rows) for topic in chosen]
         _show_compared(compared, as_json)

@@ -1,25 +1,31 @@
-"""`tableflow query`: SQL over the tables, as they are or as they were."""
+"""`tableflow query`: SQL over the tables, as they are or as they were; saved queries and their charts."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from tableflow_assets.commands.show import json_option, print_json, print_table
+from tableflow_assets.commands.show import console, json_option, print_json, print_table
 from tableflow_assets.errors import TableflowError
 from tableflow_assets.moments import FORMS, moment
-from tableflow_assets.settings import load_settings
+from tableflow_assets.settings import Settings, load_settings
 
 if TYPE_CHECKING:
     from tableflow_assets.as_of import TableFormat
     from tableflow_assets.catalog.rest import RestCatalog
+    from tableflow_assets.product.chart import Chart
+    from tableflow_assets.product.queries import SavedQuery
 
 Answer = tuple[list[str], list[tuple[Any, ...]]]  # columns and rows
+LIST = 'List the tables with: tableflow query "SHOW TABLES"'
+LIST_SAVED = "List the saved queries with: tableflow query --list"
 
 
 @click.command()
-@click.argument("sql")
+@click.argument("sql", required=False)
+@click.option("--list", "list_saved", is_flag=True, help="List the saved queries.")
 @click.option("--at", "when", metavar="WHEN", help=f"All tables as they were then: {FORMS}.")
 @click.option(
     "--format",
@@ -29,24 +35,107 @@ Answer = tuple[list[str], list[tuple[Any, ...]]]  # columns and rows
     show_default=True,
     help="Through which of a table's formats it is read.",
 )
+@click.option(
+    "--chart",
+    "chart_file",
+    type=click.Path(path_type=Path, dir_okay=False, writable=True),
+    metavar="FILE.svg",
+    help="Draw the answer, too.",
+)
 @json_option
-def query(sql: str, when: str | None, table_format: str, as_json: bool) -> None:
-    """Run SQL over the tables with DuckDB, e.g. "SELECT count(*) FROM payments"."""
-    import duckdb
+def query(
+    sql: str | None,
+    list_saved: bool,
+    when: str | None,
+    table_format: str,
+    chart_file: Path | None,
+    as_json: bool,
+) -> None:
+    """Run SQL over the tables with DuckDB, e.g. "SELECT count(*) FROM payments".
 
-    from tableflow_assets.tableflow import Tableflow
+    A single word may be the name of a saved query, e.g. hourly_sales; --list shows them.
+    """
+    from tableflow_assets.product.queries import saved_query
 
-    catalog = Tableflow(load_settings()).catalog
-    try:
-        columns, rows = _answer(catalog, sql, when, cast("TableFormat", table_format))
-    except duckdb.Error as error:
-        raise TableflowError(
-            f"DuckDB: {error}", 'List the tables with: tableflow query "SHOW TABLES"'
-        ) from error
+    if list_saved:
+        _list_saved(as_json)
+        return
+    if sql is None:
+        raise click.UsageError('Give some SQL, or the name of a saved query (see "--list").')
+    saved = saved_query(sql)
+    columns, rows = _ask(sql, saved, when, cast("TableFormat", table_format))
     if as_json:
         print_json([dict(zip(columns, row, strict=True)) for row in rows])
     else:
         print_table(f"{len(rows)} rows", columns, rows)
+    chart = saved.about.chart if saved else None
+    if chart_file is not None:
+        _draw(chart_file, chart, saved.about.description if saved else sql, (columns, rows))
+    elif chart is not None and rows and console.is_terminal and not as_json:
+        _print_chart(chart, (columns, rows))
+
+
+def _list_saved(as_json: bool) -> None:
+    from tableflow_assets.product.queries import saved_queries
+
+    found = saved_queries().values()
+    if as_json:
+        print_json([one.to_json() for one in found])
+        return
+    rows = [[one.name, ", ".join(one.tables), one.about.description] for one in found]
+    print_table("Saved queries", ["query", "reads", "what it tells"], rows)
+
+
+def _ask(sql: str, saved: SavedQuery | None, when: str | None, table_format: TableFormat) -> Answer:
+    import duckdb
+
+    from tableflow_assets.tableflow import Tableflow
+
+    tableflow = Tableflow(load_settings())
+    if saved is not None:
+        _refuse_without_tables(tableflow.settings, tableflow.catalog, saved)
+    try:
+        return _answer(tableflow.catalog, saved.sql if saved else sql, when, table_format)
+    except duckdb.BinderException as error:
+        next_step = saved.about.needs.strip() if saved else ""
+        raise TableflowError(f"DuckDB: {error}", next_step or LIST) from error
+    except duckdb.Error as error:
+        is_word = saved is None and sql.isidentifier()
+        raise TableflowError(f"DuckDB: {error}", LIST_SAVED if is_word else LIST) from error
+
+
+def _refuse_without_tables(settings: Settings, catalog: RestCatalog, saved: SavedQuery) -> None:
+    for table in saved.tables:
+        if catalog.find(table) is None:
+            is_product = table in settings.products
+            raise TableflowError(
+                f"The saved query {saved.name!r} reads the product {table!r}, which has no table yet.",
+                f"Make it: tableflow products run {table}"
+                if is_product
+                else f"Add {table} under `products` in tableflow.yaml, then make it with"
+                f" `tableflow products run {table}`.",
+            )
+
+
+def _draw(file: Path, chart: Chart | None, title: str, answer: Answer) -> None:
+    from tableflow_assets.product.chart import Table, draw, guess
+
+    table = Table(*answer)
+    drawn = draw(chart or guess(table), table, title)
+    try:
+        file.write_text(drawn, encoding="utf-8")
+    except OSError as error:
+        raise TableflowError(
+            f"The chart cannot be written: {error}", "Name a file in a folder that is there."
+        ) from error
+    click.echo(f"Drawn: {file}", err=True)
+
+
+def _print_chart(chart: Chart, answer: Answer) -> None:
+    from tableflow_assets.product.chart import Table, in_text
+
+    for line in in_text(chart, Table(*answer), console.width):
+        console.print(line, markup=False, highlight=False, no_wrap=True)
 
 
 def _answer(catalog: RestCatalog, sql: str, when: str | None, table_format: TableFormat) -> Answer:

@@ -31,7 +31,7 @@ def rollback(topic: str, when: str, dry_run: bool, yes: bool, as_json: bool) -> 
     from tableflow_assets.tableflow import Tableflow
 
     tableflow = Tableflow(load_settings())
-    pipeline = tableflow.pipeline(tableflow.topic(topic))
+    pipeline = tableflow.pipeline(tableflow.table(topic))
     found = find(pipeline, moment(when))
     is_asked = not (yes or dry_run or as_json or found.is_nothing) and sys.stdin.isatty()
     if is_asked:

@@ -48,7 +48,7 @@ def tag(
     if not name and (when or keep_for):
         raise click.UsageError("A tag needs a name.")
     tableflow = Tableflow(load_settings())
-    table = tableflow.existing_table(tableflow.topic(topic))
+    table = tableflow.existing_table(tableflow.table(topic))
     if not name:
         _list(topic, table.metadata.refs, as_json)
         return

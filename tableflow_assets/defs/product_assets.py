@@ -42,7 +42,7 @@ def product_asset(
     ) -> Iterator[dg.MaterializeResult[None]]:
         runner = connected_runner(product, settings, catalog, pyspark)
         try:
-            done = runner.run(context.run_id)
+            done = runner.run(context.run.run_id)
         except InputMissing as error:  # it follows by itself as soon as the input is there
             context.log.warning(str(error))
             return

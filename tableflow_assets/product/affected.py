@@ -103,10 +103,9 @@ class _Look:
 
     def _at_hand(self, rows: DataFrame) -> tuple[pa.Table | None, DataFrame]:
         """The rows in the driver's memory, if they are few; and the same for Spark, computed once."""
-        kept = self.views.enter_context(persisted(rows))
-        found = kept.limit(VALUES_AT_HAND + 1).toArrow()
+        found = rows.limit(VALUES_AT_HAND + 1).toArrow()
         if found.num_rows > VALUES_AT_HAND:
-            return None, kept
+            return None, self.views.enter_context(persisted(rows))
         return found, self.spark.createDataFrame(found, rows.schema)
 
     def _view(self, rows: DataFrame) -> str:

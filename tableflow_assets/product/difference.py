@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tableflow_assets.errors import ProductFailed
@@ -100,7 +100,7 @@ def difference(
         _comparison(header.key, header.event_time, columns, may_lack, new_view, old_view)
     )
     changed = views.enter_context(persisted(compared))
-    found = _Counts(changed, header.event_time)
+    found = _Counts(changed, header.key, header.event_time)
     _refuse_ambiguous_keys(product, changed, found)
     gone = changed.filter(_OLD).select(*(f"`{name}`" for name in _old_keys(header.key)))
     return Difference(
@@ -153,7 +153,7 @@ def _old_keys(key: Sequence[str]) -> list[str]:
 
 
 class _Counts:
-    def __init__(self, changed: DataFrame, time: str) -> None:
+    def __init__(self, changed: DataFrame, key: Sequence[str], time: str) -> None:
         self._by_day = (
             changed.groupBy(
                 F.to_date(quoted(time)).alias("new_day"), F.to_date(_OLD_TIME).alias("old_day")
@@ -162,7 +162,7 @@ class _Counts:
                 F.count_if(_NEW).alias("added"),
                 F.count_if(_OLD).alias("removed"),
                 F.count_if(F.col(_NEW) & F.col(_OLD)).alias("in_both"),
-                F.max(_COPIES).alias("copies"),
+                F.count_if(_is_ambiguous(key)).alias("ambiguous"),
             )
             .collect()
         )
@@ -180,8 +180,8 @@ class _Counts:
         return sum(row.in_both for row in self._by_day)
 
     @property
-    def copies(self) -> int:
-        return max((row.copies or 0 for row in self._by_day), default=0)
+    def ambiguous(self) -> int:
+        return sum(row.ambiguous for row in self._by_day)
 
     @property
     def windows(self) -> dict[date, int]:
@@ -199,14 +199,19 @@ class _Counts:
 
 
 def _refuse_ambiguous_keys(product: Product, changed: DataFrame, found: _Counts) -> None:
-    key = product.definition.header.key
-    is_null = " OR ".join(f"{quoted(one)} IS NULL" for one in key)
-    wrong = changed.filter(f"{_NEW} AND ({_COPIES} > 1 OR {is_null})")
-    if found.copies <= 1 and not wrong.limit(1).count():
+    if not found.ambiguous:
         return
-    examples = wrong.select(*map(quoted, key)).distinct().limit(3).collect()
-    told = "; ".join(", ".join(f"{name}={row[name]!r}" for name in key) for row in examples)
+    key = product.definition.header.key
+    wrong = changed.filter(_is_ambiguous(key)).select(*map(quoted, key))
+    examples = wrong.distinct().limit(3).collect()
+    told = sorted(", ".join(f"{name}={row[name]!r}" for name in key) for row in examples)
     raise ProductFailed(
-        f"The product {product.name!r} has rows without a key of their own: {told}.",
-        "Its table is as it was. Make the SELECT give one row, without NULL, for each `key` of its header.",
+        f"The product {product.name!r} has rows without a key of their own: {'; '.join(told)}.",
+        "Its table is as it was. Make the SELECT give one row, without NULL, for each `key` of its"
+        " header.",
     )
+
+
+def _is_ambiguous(key: Sequence[str]) -> Column:
+    is_null = " OR ".join(f"{quoted(one)} IS NULL" for one in key)
+    return F.expr(f"{_NEW} AND ({_COPIES} > 1 OR {is_null})")

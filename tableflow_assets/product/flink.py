@@ -80,6 +80,7 @@ def parse(sql: str) -> exp.Query:
         raise ValueError("after the header there must be one SELECT, and nothing else")
     if statement.is_star:
         raise ValueError("the SELECT must name its columns: with * they would change unnoticed")
+    tables_in(statement)  # raises where one cannot be told
     return statement
 
 

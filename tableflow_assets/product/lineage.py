@@ -68,8 +68,8 @@ class _Origins:
                     scope, *((first, rest[0]) if is_qualified else ("", first))
                 )
             elif (query := inner.get(id(node))) is not None:
-                for name in _query(query).named_selects:
-                    yield from self.of_output(query, name)
+                for projection in _query(query).selects:
+                    yield from self._of_expression(query, projection)
 
     def _of_name(self, scope: Scope, source: str, column: str) -> Iterator[Origin]:
         """``source``: as the query calls it; "" where it does not say."""

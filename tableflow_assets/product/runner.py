@@ -126,7 +126,9 @@ class Runner:
             ledger = ledger or read_ledger(table)
             # A column that the statement has gained is NULL in rows that are otherwise as they were.
             may_lack = () if everything else (*ledger.entry.added_columns, *came)
-            old = f"{self.in_spark(product.name)} VERSION AS OF {ledger.head}"
+            # Not as of the ledger's snapshot, which lacks new columns. If somebody has committed since, this
+            # commit is refused.
+            old = self.in_spark(product.name)
             found = difference(self.spark, product, new, old, affected.scope, may_lack, views)
             entry = next_entry(ledger.entry, product, inputs, may_lack, run_id)
             snapshot = self._commit(table, ledger, entry, found)

@@ -14,12 +14,10 @@ from tableflow_assets.catalog.rest import RestCatalog
 from tableflow_assets.errors import ProductFailed
 from tableflow_assets.product.inputs import Inputs
 from tableflow_assets.product.products import Product
-from tableflow_assets.table.create import MODE_PROPERTY, create_table
+from tableflow_assets.table.create import MODE_PROPERTY, PRODUCT, create_table
 from tableflow_assets.table.layout import DELETE_MODE, MARK_ROWS
 from tableflow_assets.table.layout_fields import TIME_PROPERTY
 from tableflow_assets.table.ledger import Entry
-
-MODE = "product"
 
 
 def columns_of(rows: DataFrame, product: Product) -> Schema:
@@ -42,7 +40,7 @@ def ensure_product_table(
         topic=product.name, cluster_id="", topic_id="", origin={}, start={}, end={}, kind="origin"
     )
     properties = {
-        MODE_PROPERTY: MODE,
+        MODE_PROPERTY: PRODUCT,
         # A row that changes is marked in its file and written anew: it costs what it is.
         DELETE_MODE: MARK_ROWS,
         TIME_PROPERTY: product.definition.header.event_time,

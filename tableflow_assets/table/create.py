@@ -18,6 +18,7 @@ from tableflow_assets.table.layout import layout_of
 from tableflow_assets.table.ledger import PROPERTY, Entry
 
 MODE_PROPERTY = "tableflow.mode"
+PRODUCT = "product"  # the mode of tables that are made of other tables
 
 
 def create_table(

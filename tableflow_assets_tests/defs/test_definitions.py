@@ -106,6 +106,36 @@ LAB_TABLES = {
     "shiftleft_public_products": ("shiftleft.public.products", "shift_left"),
 }
 each_lab_table = pytest.mark.parametrize("table", LAB_TABLES)
+# product: (what it reads, its group)
+LAB_PRODUCTS = {
+    "unique_payments": (["payments"], "shift_left"),
+    "completed_orders": (["unique_payments", "shiftleft_public_orders"], "shift_left"),
+    "product_sales": (
+        [f"shiftleft_public_{name}" for name in ("order_items", "orders", "customers", "products")],
+        "shift_left",
+    ),
+    "thirty_day_customer_snapshot": (["product_sales"], "shift_left"),
+    "customer_with_watermark": (["riverhotel_cdc_customer"], "river_hotels"),
+    "hotel_with_watermark": (["riverhotel_cdc_hotel"], "river_hotels"),
+    "bookings_with_watermark": (["bookings"], "river_hotels"),
+    "denormalized_hotel_bookings": (
+        [
+            "bookings_with_watermark",
+            "customer_with_watermark",
+            "hotel_with_watermark",
+            "hotel_reviews",
+        ],
+        "river_hotels",
+    ),
+    "hotel_stats": (["denormalized_hotel_bookings"], "river_hotels"),
+    "prospects": (
+        ["clickstream", "customer_with_watermark", "bookings_with_watermark"],
+        "river_hotels",
+    ),
+}
+each_lab_product = pytest.mark.parametrize("product", LAB_PRODUCTS)
+FORMATS = {"clickstream": ("delta",)}  # all others have both
+BOTH = ("iceberg", "delta")
 
 
 @pytest.fixture(scope="module")
@@ -126,17 +156,21 @@ def table_node(graph: Any, table: str) -> Any:
     return graph.get(dg.AssetKey(["tableflow", table]))
 
 
-def test_every_lab_topic_is_upstream_of_its_table_and_its_dead_letters_and_nothing_else(
+def test_topics_lead_to_their_tables_and_dead_letters_and_tables_to_the_products_and_nothing_else(
     graph: Any,
 ) -> None:
     found = {
-        key.to_user_string(): [parent.to_user_string() for parent in graph.get(key).parent_keys]
+        key.to_user_string(): {parent.to_user_string() for parent in graph.get(key).parent_keys}
         for key in graph.get_all_asset_keys()
     }
-    topics = {f"kafka/{topic}": [] for topic, _ in LAB_TABLES.values()}
-    tables = {f"tableflow/{table}": [f"kafka/{t}"] for table, (t, _) in LAB_TABLES.items()}
+    topics: dict[str, set[str]] = {f"kafka/{topic}": set() for topic, _ in LAB_TABLES.values()}
+    tables = {f"tableflow/{table}": {f"kafka/{t}"} for table, (t, _) in LAB_TABLES.items()}
     letters = {f"{table}__dead_letters": parents for table, parents in tables.items()}
-    assert found == topics | tables | letters
+    products = {
+        f"tableflow/{product}": {f"tableflow/{one}" for one in read}
+        for product, (read, _) in LAB_PRODUCTS.items()
+    }
+    assert found == topics | tables | letters | products
 
 
 @each_lab_table
@@ -153,7 +187,7 @@ def test_kinds_say_kafka_for_a_topic_and_formats_and_spark_for_its_table(
     graph: Any, table: str
 ) -> None:
     assert graph.get(dg.AssetKey(["kafka", LAB_TABLES[table][0]])).kinds == {"kafka"}
-    assert table_node(graph, table).kinds == {"iceberg", "delta", "spark"}
+    assert table_node(graph, table).kinds == {*FORMATS.get(table, BOTH), "spark"}
 
 
 @each_lab_table
@@ -221,7 +255,8 @@ def test_every_table_has_its_checks_and_no_other(graph: Any) -> None:
     names = ("exactly_once", "not_suspended", "schema_fits", "delta_mirror", "maintenance")
     of_tables = {(f"tableflow/{table}", name) for table in LAB_TABLES for name in names}
     of_letters = {(f"tableflow/{table}__dead_letters", "dead_letter_rate") for table in LAB_TABLES}
-    assert checks == of_tables | of_letters
+    products = {f"tableflow/{product}" for product in LAB_PRODUCTS}
+    assert {one for one in checks if one[0] not in products} == of_tables | of_letters
 
 
 @pytest.mark.parametrize("sensor", ["new_offsets", "schema_changes"])
@@ -234,6 +269,65 @@ def test_a_sensor_is_on_from_the_start_and_may_launch_every_table(
     assert chosen == {dg.AssetKey(["tableflow", table]) for table in LAB_TABLES}
 
 
+@each_lab_product
+def test_a_product_has_its_group_owners_kinds_and_windows(graph: Any, product: str) -> None:
+    node = table_node(graph, product)
+    assert node.is_materializable
+    assert node.owners == ["team:data-platform"]
+    assert node.group_name == LAB_PRODUCTS[product][1]
+    assert node.kinds == {"iceberg", "delta", "spark"}
+    assert node.partitions_def == table_node(graph, "hotel_stats").partitions_def
+    assert node.partitions_def.get_first_partition_key() == "2026-01-05"
+
+
+@each_lab_product
+def test_a_products_page_has_its_sql_its_outcomes_and_its_lineage(graph: Any, product: str) -> None:
+    node = table_node(graph, product)
+    assert node.description.count("\n- **") >= 2
+    assert "```sql" in node.metadata["sql"].value
+    assert node.metadata["dagster/table_name"] == f"tableflow.{product}"
+    lineage = node.metadata["dagster/column_lineage"].value.deps_by_column
+    read = {dep.asset_key.path[-1] for deps in lineage.values() for dep in deps}
+    assert read
+    assert read <= set(LAB_PRODUCTS[product][0])
+
+
+@each_lab_product
+def test_a_product_is_written_in_its_tables_pool_and_knows_its_sqls_version(
+    lab_definitions: dg.Definitions, product: str
+) -> None:
+    key = dg.AssetKey(["tableflow", product])
+    asset = lab_definitions.get_assets_def(key)
+    assert asset.op.pool == f"tableflow_{product}"
+    assert asset.backfill_policy == dg.BackfillPolicy.single_run()
+    assert len(str(asset.code_versions_by_key[key])) == 16
+
+
+@each_lab_product
+def test_a_product_has_checks_of_its_own_and_those_of_every_table(graph: Any, product: str) -> None:
+    key = dg.AssetKey(["tableflow", product])
+    checks = {one.name for one in graph.asset_check_keys if one.asset_key == key}
+    common = {"recomputed_equals", "delta_mirror", "maintenance"}
+    assert common < checks
+    assert not checks & {"exactly_once", "not_suspended", "schema_fits"}
+
+
+def test_products_are_updated_by_a_sensor_and_checked_every_hour_from_the_start(
+    lab_definitions: dg.Definitions,
+) -> None:
+    sensor = lab_definitions.resolve_sensor_def("product_updates")
+    assert sensor.default_status == dg.DefaultSensorStatus.RUNNING
+    chosen = sensor.asset_selection.resolve(lab_definitions.resolve_asset_graph())
+    assert chosen == {dg.AssetKey(["tableflow", product]) for product in LAB_PRODUCTS}
+    schedule = lab_definitions.resolve_schedule_def("check_products_every_hour")
+    assert (schedule.job_name, schedule.cron_schedule) == ("check_products", "30 * * * *")
+    assert schedule.default_status == dg.DefaultScheduleStatus.RUNNING
+    layer = lab_definitions.resolve_job_def("check_products").asset_layer
+    checked = {key.asset_key.path[-1] for key in layer.asset_graph.asset_check_keys}
+    assert checked == set(LAB_PRODUCTS)
+    assert layer.executable_asset_keys == set()
+
+
 def test_all_checks_run_every_hour_from_the_start(lab_definitions: dg.Definitions) -> None:
     schedule = lab_definitions.resolve_schedule_def("verify_every_hour")
     assert schedule.job_name == "verify"
@@ -241,7 +335,7 @@ def test_all_checks_run_every_hour_from_the_start(lab_definitions: dg.Definition
     assert schedule.default_status == dg.DefaultScheduleStatus.RUNNING
 
 
-@each_lab_table
+@pytest.mark.parametrize("table", [*LAB_TABLES, *LAB_PRODUCTS])
 def test_every_table_is_looked_after_every_hour_from_the_start(
     lab_definitions: dg.Definitions, table: str
 ) -> None:
@@ -296,7 +390,7 @@ def test_a_table_shows_its_layout_and_what_becomes_of_it_before_any_run(
     graph: Any, table: str
 ) -> None:
     metadata = table_node(graph, table).metadata
-    assert metadata["formats"] == "iceberg, delta"
+    assert metadata["formats"] == ", ".join(FORMATS.get(table, BOTH))
     assert metadata["partition_by"] == "window"
     assert metadata["retention"] == "for ever"
     assert metadata["maintenance"] == "0 * * * *"

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import io
+import json
 import struct
 import uuid
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import fastavro
@@ -15,6 +18,7 @@ from confluent_kafka import Consumer, TopicPartition
 from tableflow_assets import connections
 from tableflow_assets.labs.avro_schemas import parsed_schema, schema_text
 from tableflow_assets.labs.stream import LAB_TOPICS
+from tableflow_assets.product.definition import parse
 from tableflow_assets.product.products import Product
 from tableflow_assets.product.runner import Done, Runner
 from tableflow_assets.settings_product import ProductOptions
@@ -50,7 +54,7 @@ class World:
         for name in sorted(used & set(LAB_TOPICS)):
             topic = KafkaTopic(self._kafka, registry, self._own(name), partitions=3)
             self.topics[name] = topic
-            self._schema_ids[name] = topic.register(_json(schema_text(name)))
+            self._schema_ids[name] = topic.register(json.loads(schema_text(name)))
 
     @property
     def tableflow(self) -> Tableflow:
@@ -137,15 +141,7 @@ class World:
 
 
 def _inputs(sql: str) -> tuple[str, ...]:
-    from importlib.resources import files
-
-    from tableflow_assets.product.definition import parse
-
-    text = files("tableflow_assets.product").joinpath("sql", f"{sql}.sql").read_text("utf-8")
+    """Of a product of the labs, or of a file."""
+    labs = files("tableflow_assets.product").joinpath("sql", f"{sql}.sql")
+    text = Path(sql).read_text() if sql.endswith(".sql") else labs.read_text("utf-8")
     return parse(sql, text).inputs
-
-
-def _json(text: str) -> Any:
-    import json
-
-    return json.loads(text)

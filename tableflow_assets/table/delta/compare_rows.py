@@ -18,6 +18,8 @@ from pyiceberg.io.pyarrow import ArrowScan, schema_to_pyarrow
 from pyiceberg.table import FileScanTask, Table
 from pyiceberg.table.snapshots import Snapshot
 
+from tableflow_assets.decode.types import KAFKA_COLUMN
+
 if TYPE_CHECKING:
     import duckdb
     from deltalake import DeltaTable
@@ -109,11 +111,15 @@ class _Comparison:
         self._sides = (iceberg, delta)
         # What only one of them has is a finding of its own.
         self._columns = [name for name in iceberg.schema.names if name in delta.schema.names]
-        place = f"c{self._columns.index('_kafka')}"
-        self._offset = f'{place}."partition" AS "partition", {place}."offset" AS "offset"'
-        self._block = f'{place}."partition", {place}."offset" // {BLOCK}'
         types = self._types_of(iceberg)
         self._values = [f"c{at}::{kind}" for at, kind in enumerate(types)]
+        # The rows of a product have no place in a log: there, what a row says stands for it.
+        partition, offset, self._block = "0", f"hash({', '.join(self._values)})", "0, 0"
+        if KAFKA_COLUMN in self._columns:
+            place = f"c{self._columns.index(KAFKA_COLUMN)}"
+            partition, offset = f'{place}."partition"', f'{place}."offset"'
+            self._block = f"{partition}, {offset} // {BLOCK}"
+        self._offset = f'{partition} AS "partition", {offset} AS "offset"'
 
     def run(self) -> RowsCompared:
         iceberg, delta = (self._sums(side) for side in self._sides)

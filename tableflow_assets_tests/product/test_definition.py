@@ -1,0 +1,132 @@
+"""What a product's file may say, and what is refused before any run."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+import pytest
+
+from tableflow_assets.errors import SettingsError
+from tableflow_assets.product.definition import parse
+from tableflow_assets.product.products import products_of
+from tableflow_assets.settings import Settings
+from tableflow_assets.settings_product import ProductOptions
+
+HEADER = """
+description: The newest state of every order.
+key: [id]
+event_time: at
+lateness: 5 seconds
+mode: upsert
+changes: {orders: {id: id}}
+"""
+SELECT = "SELECT id, at FROM LAST_ROW(orders, id)"
+
+
+def file_of(header: str = HEADER, select: str = SELECT) -> str:
+    return f"/*{header}*/\n{select}"
+
+
+def test_a_file_says_what_it_reads_and_what_it_gives() -> None:
+    found = parse("newest", file_of())
+    assert (found.inputs, found.columns, found.scope) == (("orders",), ("id", "at"), ("id",))
+    assert found.header.lateness.total_seconds() == 5
+
+
+def test_the_version_is_that_of_what_is_computed() -> None:
+    known = parse("newest", file_of()).version
+    reworded = HEADER.replace("newest", "last")
+    spaced = "SELECT id,   at -- a remark\n FROM last_row(orders, id)"
+    assert parse("newest", file_of(reworded)).version == known
+    assert parse("newest", file_of(select=spaced.replace("last_row", "LAST_ROW"))).version == known
+    assert parse("newest", file_of(select=SELECT + " WHERE id > 0")).version != known
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (SELECT, "does not begin with a header"),
+        (file_of("\nkey: [id\n"), "its header is no YAML"),
+        (file_of(HEADER.replace("mode: upsert", "mode: append")), "mode"),
+        (file_of(HEADER.replace("5 seconds", "soon")), "lateness: Value error, must be a time"),
+        (file_of(HEADER.replace("[id]", "[id, id]")), "key"),
+        (file_of(HEADER.replace("[id]", "[other]")), "`key` names 'other'"),
+        (file_of(HEADER.replace("time: at", "time: then")), "`event_time` names 'then'"),
+        (file_of(HEADER + "color: red"), "color"),
+        (file_of(HEADER.replace("{orders: {id: id}}", "{}")), "at least one input"),
+        (file_of(HEADER.replace("{orders:", "{others:")), "says nothing about 'orders'"),
+        (file_of(select="DELETE FROM orders"), "one SELECT"),
+        (file_of(select=f"{SELECT}; {SELECT}"), "one SELECT"),
+        (file_of(select="SELECT * FROM orders"), "must name its columns"),
+        (file_of(select="SELECT id, at, FROM orders WHERE ((("), "cannot be parsed"),
+        (file_of(select="SELECT id, at, 1 AS id FROM orders"), "two columns 'id'"),
+        (file_of(select="SELECT id, at FROM db.orders"), "stands in backticks: `db.orders`"),
+        # A row of another customer could be the newest of its order.
+        (
+            file_of(HEADER.replace("{id: id}", "{id: customer}")),
+            "a row may move to another",
+        ),
+    ],
+)
+def test_what_cannot_work_is_refused_by_name(text: str, problem: str) -> None:
+    with pytest.raises(SettingsError) as refused:
+        parse("newest", text)
+    assert "The product 'newest' cannot be used" in str(refused.value)
+    assert problem in str(refused.value)
+
+
+def labs_products(**options: ProductOptions) -> Settings:
+    from pathlib import Path
+
+    return Settings(state_dir=Path(), products=options)
+
+
+def test_all_products_of_the_labs_can_be_used() -> None:
+    names = [
+        one.name.removesuffix(".sql") for one in files("tableflow_assets.product.sql").iterdir()
+    ]
+    settings = labs_products(**{name: ProductOptions() for name in names})
+    found = [product.name for product in products_of(settings)]
+    assert sorted(found) == sorted(names)
+    for before, after in (
+        ("unique_payments", "completed_orders"),
+        ("product_sales", "thirty_day_customer_snapshot"),
+        ("denormalized_hotel_bookings", "hotel_stats"),
+    ):
+        assert found.index(before) < found.index(after)
+
+
+def test_names_of_inputs_can_be_those_of_other_topics_and_products() -> None:
+    first = ProductOptions(sql="unique_payments", inputs={"payments": "eu.payments"})
+    second = ProductOptions(sql="completed_orders", inputs={"unique_payments": "eu_payments"})
+    paid, completed = products_of(labs_products(eu_payments=first, eu_completed=second))
+    assert [one.table for one in paid.inputs] == ["eu_payments"]
+    assert [one.table for one in completed.inputs] == ["eu_payments", "shiftleft_public_orders"]
+    assert completed.upstream == (paid,)
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"own": ProductOptions()}, "the labs have no product 'own'"),
+        ({"own": ProductOptions(sql="gone.sql")}, "cannot be read"),
+        ({"hotel_stats": ProductOptions(inputs={"payments": "x"})}, "does not read 'payments'"),
+        (
+            {
+                "unique_payments": ProductOptions(inputs={"payments": "completed_orders"}),
+                "completed_orders": ProductOptions(),
+            },
+            "in a circle",
+        ),
+        (
+            # A topic has no versions to join as of a moment.
+            {"denormalized_hotel_bookings": ProductOptions()},
+            "cannot be read FOR SYSTEM_TIME AS OF",
+        ),
+    ],
+)
+def test_products_that_do_not_fit_together(
+    options: dict[str, ProductOptions], problem: str
+) -> None:
+    with pytest.raises(SettingsError, match=problem):
+        products_of(labs_products(**options))
