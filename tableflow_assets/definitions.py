@@ -19,6 +19,7 @@ from tableflow_assets.defs.product_checks import (
     check_products_schedule,
     product_checks,
 )
+from tableflow_assets.defs.product_report import reports, reports_job, reports_schedule
 from tableflow_assets.defs.product_updates import product_updates_sensor
 from tableflow_assets.defs.resources import resources_from
 from tableflow_assets.defs.schema_changes import schema_changes_sensor
@@ -35,6 +36,7 @@ def build_definitions(settings: Settings) -> dg.Definitions:
     # A product's table is looked after as if it were a topic's.
     tables = [*topics, *(product.topic for product in products)]
     of_products = [product_key(product, settings.namespace) for product in products]
+    drawn = reports(products, settings)
     comparisons = [exactly_once_check(topic, settings) for topic in topics]
     return dg.Definitions(
         assets=[
@@ -42,6 +44,7 @@ def build_definitions(settings: Settings) -> dg.Definitions:
             *(table_asset(topic, settings) for topic in topics),
             *(dead_letter_asset(topic, settings) for topic in topics),
             *(product_asset(product, settings, windows) for product in products),
+            *drawn,
         ],
         asset_checks=[
             *comparisons,
@@ -56,11 +59,13 @@ def build_definitions(settings: Settings) -> dg.Definitions:
             verify_job(comparisons, except_for=of_products),
             *maintenance_jobs(tables, settings),
             *([check_products_job(of_products)] if products else []),
+            *([reports_job()] if drawn else []),
         ],
         schedules=[
             verify_schedule(),
             *maintenance_schedules(tables, settings),
             *([check_products_schedule()] if products else []),
+            *([reports_schedule()] if drawn else []),
         ],
         sensors=[
             new_offsets_sensor(topics, settings),

@@ -11,7 +11,7 @@ from tableflow_assets.defs.delta_mirror import mirror_evaluation
 from tableflow_assets.defs.metadata import Metadata
 from tableflow_assets.defs.names import input_key, product_key, table_pool
 from tableflow_assets.defs.partitions import ProductWindows
-from tableflow_assets.defs.product_checks import quality_evaluations
+from tableflow_assets.defs.product_checks import known_evaluations, quality_evaluations
 from tableflow_assets.defs.product_metadata import (
     product_definition_metadata,
     product_description,
@@ -90,9 +90,15 @@ class _Report:
         about = product_run_metadata(self._product, self._namespace, table, done) | delta
         self._tell_windows(about, done)
         self._context.log.info(_summary(done))
-        if not done.did_nothing:
-            for evaluation in quality_evaluations(self._key, self._runner):
-                self._context.log_event(evaluation)
+        for evaluation in self._evaluations(done):
+            self._context.log_event(evaluation)
+
+    def _evaluations(self, done: Done) -> list[dg.AssetCheckEvaluation]:
+        if done.did_nothing:
+            known = known_evaluations(self._context.instance, self._key, self._runner)
+            if known:
+                return known
+        return quality_evaluations(self._key, self._runner)
 
     def _delta(self) -> Metadata:
         """The Delta log's version, once its check is told; nothing where there is none."""

@@ -59,6 +59,8 @@ def _quality_checks(product: Product, settings: Settings) -> dg.AssetChecksDefin
 def quality_evaluations(key: dg.AssetKey, runner: Runner) -> list[dg.AssetCheckEvaluation]:
     """What the checks of the header say; a run of the product says it too, after its commit."""
     names = list(runner.product.definition.header.checks)
+    if not names:
+        return []
     try:
         found = {one.name: one for one in run_checks(runner)}
     except Exception as error:  # the rows are committed, whatever happens here
@@ -73,6 +75,34 @@ def quality_evaluations(key: dg.AssetKey, runner: Runner) -> list[dg.AssetCheckE
             for name in names
         ]
     return [_evaluation(key, name, found.get(name)) for name in names]
+
+
+def known_evaluations(
+    instance: dg.DagsterInstance, key: dg.AssetKey, runner: Runner
+) -> list[dg.AssetCheckEvaluation]:
+    """What they said of the rows as they still are; none, if one of them has not seen these rows.
+
+    To be said again with a materialization that changed nothing: Dagster forgets what was said before it.
+    """
+    _, ledger = runner.table()
+    found = []
+    for name in runner.product.definition.header.checks:
+        record = instance.get_latest_asset_check_evaluation_record(dg.AssetCheckKey(key, name))
+        said = record.event and record.event.asset_check_evaluation if record else None
+        snapshot = said.metadata.get("snapshot_id") if said else None
+        if not said or not snapshot or not ledger or snapshot.value != str(ledger.head):
+            return []
+        found.append(
+            dg.AssetCheckEvaluation(
+                key,
+                name,
+                passed=said.passed,
+                severity=said.severity,
+                description=said.description,
+                metadata=said.metadata,
+            )
+        )
+    return found
 
 
 def _evaluation(key: dg.AssetKey, name: str, found: Found | None) -> dg.AssetCheckEvaluation:

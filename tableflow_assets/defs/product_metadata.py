@@ -7,7 +7,7 @@ from datetime import datetime
 import dagster as dg
 from pyiceberg.table import Table
 
-from tableflow_assets.defs.metadata import Metadata, column_schema, records_table
+from tableflow_assets.defs.metadata import Metadata, records_table
 from tableflow_assets.defs.names import input_key
 from tableflow_assets.product.lineage import column_lineage
 from tableflow_assets.product.products import Product
@@ -15,6 +15,7 @@ from tableflow_assets.product.quality import Found
 from tableflow_assets.product.recheck import Recheck
 from tableflow_assets.product.runner import Done
 from tableflow_assets.table.ledger import read_ledger
+from tableflow_assets.table.schema_diff import type_text
 from tableflow_assets.table.windows import bound_moment, rows_in
 
 LINEAGE = "dagster/column_lineage"
@@ -60,7 +61,7 @@ def product_run_metadata(product: Product, namespace: str, table: Table, done: D
     watermark = _watermark(product, table)
     return {
         "dagster/row_count": rows_in(table),
-        "dagster/column_schema": column_schema(table.schema()),
+        "dagster/column_schema": _columns(product, table),
         LINEAGE: column_lineage_metadata(product, namespace),
         "dagster/uri": table.location(),
         "rows_added": done.rows_added,
@@ -70,6 +71,24 @@ def product_run_metadata(product: Product, namespace: str, table: Table, done: D
         "inputs": records_table(inputs),
         **({"watermark": dg.MetadataValue.timestamp(watermark)} if watermark else {}),
     }
+
+
+def _columns(product: Product, table: Table) -> dg.TableSchemaMetadataValue:
+    """Each described by where it comes from: the open Dagster's UI shows it nowhere else."""
+    tables = {one.name: one.table for one in product.inputs}
+    lineage = {
+        column: ", ".join(f"{tables[name]}.{of}" for name, of in origins)
+        for column, origins in column_lineage(product).items()
+    }
+    columns = [
+        dg.TableColumn(
+            name=field.name,
+            type=type_text(field.field_type),
+            description=f"from {come_from}" if (come_from := lineage.get(field.name)) else None,
+        )
+        for field in table.schema().fields
+    ]
+    return dg.MetadataValue.table_schema(dg.TableSchema(columns=columns))
 
 
 def _recomputed(done: Done) -> int | str:
@@ -92,7 +111,7 @@ def _watermark(product: Product, table: Table) -> datetime | None:
 
 def finding_metadata(found: Found) -> Metadata:
     shown = {"rows": records_table(found.rows)} if found.rows else {}
-    return {"offending": found.offending, **shown}
+    return {"offending": found.offending, "snapshot_id": str(found.snapshot), **shown}
 
 
 def recheck_metadata(found: Recheck) -> Metadata:

@@ -13,18 +13,17 @@ from json import dumps
 
 import dagster as dg
 from pydantic import TypeAdapter, ValidationError
-from pyiceberg.table import Table
 
 from tableflow_assets.catalog.rest import RestCatalog
 from tableflow_assets.defs.names import product_key
 from tableflow_assets.defs.new_offsets import RUN_TAG, UNFINISHED
 from tableflow_assets.defs.partitions import ProductWindows
 from tableflow_assets.defs.resources import IcebergCatalogResource
-from tableflow_assets.errors import ServerUnreachable, TableflowError
+from tableflow_assets.errors import LedgerError, ServerUnreachable, TableflowError
 from tableflow_assets.product.products import Product
+from tableflow_assets.product.standing import has_changed
 from tableflow_assets.settings import Settings
-from tableflow_assets.table.ledger import ancestors, read_ledger, total
-from tableflow_assets.table.snapshots import is_compaction
+from tableflow_assets.table.ledger import read_ledger
 
 SENSOR_NAME = "product_updates"
 # Tables of topics change every few seconds, and a run for each change would do little but start.
@@ -33,12 +32,6 @@ EVERY_SECONDS = 30
 LONGEST_WAIT_SECONDS = 600
 # A worker that was killed outright never says so; until then its run holds up the next.
 LONGEST_RUN_SECONDS = 3600
-CHANGES = (
-    "added-records",
-    "deleted-data-files",
-    "added-position-deletes",
-    "added-equality-deletes",
-)
 
 
 @dataclass(frozen=True)
@@ -150,28 +143,20 @@ class _Look:
         itself = self._table(product.name)
         if itself is None or itself.current_snapshot() is None:
             return True
-        entry = read_ledger(itself).entry
+        try:
+            entry = read_ledger(itself).entry
+        except LedgerError:  # somebody else has written to it: a run puts that right
+            return True
         if entry.kind != "product" or entry.statement != product.definition.version:
             return True
         return any(
-            _has_changed(table, entry.inputs.get(name)) for name, table in inputs.items() if table
+            has_changed(table, entry.inputs.get(name)) for name, table in inputs.items() if table
         )
 
     def _head(self, name: str) -> int:
         table = self._table(name)
         head = table.current_snapshot() if table is not None else None
         return head.snapshot_id if head else 0
-
-
-def _has_changed(table: Table, since: int | None) -> bool:
-    """Whether rows came or went, or may have: ``since`` is none of its past any more."""
-    head = table.current_snapshot()
-    for snapshot in ancestors(table, head) if head else ():
-        if snapshot.snapshot_id == since:
-            return False
-        if not is_compaction(snapshot) and any(total(snapshot, name) for name in CHANGES):
-            return True
-    return True
 
 
 def _request(keys: list[dg.AssetKey], windows: ProductWindows) -> dg.RunRequest:

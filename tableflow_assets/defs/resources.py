@@ -55,6 +55,7 @@ class IcebergCatalogResource(dg.ConfigurableResource[RestCatalog]):
     oauth2_server_uri: str | None = None
     client_id: str | None = None
     client_secret: str | None = None
+    path_style: bool = False  # of the storage's addresses
     s3: dg.ResourceDependency[S3Resource]
 
     def client(self) -> RestCatalog:
@@ -72,6 +73,7 @@ class IcebergCatalogResource(dg.ConfigurableResource[RestCatalog]):
             endpoint=self.s3.endpoint_url,
             access_key=self.s3.aws_access_key_id,
             secret_key=self.s3.aws_secret_access_key,
+            path_style=self.path_style,
         )
         return RestCatalog(catalog, storage)
 
@@ -119,11 +121,13 @@ def _s3(settings: Settings) -> S3Resource:
 
 def _catalog(settings: Settings, s3: S3Resource) -> IcebergCatalogResource:
     warehouse = settings.warehouse.location if settings.warehouse else f"s3://{BUCKET}/"
+    path_style = settings.warehouse.path_style if settings.warehouse else True
     if (given := settings.catalog) is not None:
         return IcebergCatalogResource(
             uri=given.uri,
             namespace=settings.namespace,
             warehouse=warehouse,
+            path_style=path_style,
             scope=given.scope,
             oauth2_server_uri=given.oauth2_server_uri,
             client_id=_variable(given.client_id),
@@ -135,6 +139,7 @@ def _catalog(settings: Settings, s3: S3Resource) -> IcebergCatalogResource:
         uri=uri,
         namespace=settings.namespace,
         warehouse=warehouse,
+        path_style=path_style,
         oauth2_server_uri=f"{uri}/v1/oauth/tokens",
         client_id=dg.EnvVar(EMBEDDED_ACCESS_KEY),
         client_secret=dg.EnvVar(EMBEDDED_SECRET_KEY),

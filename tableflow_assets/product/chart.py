@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
 from tableflow_assets import svg
 from tableflow_assets.errors import TableflowError
+from tableflow_assets.product.axis import CUT_AT, cut, number_of, place_of, shown, ticks
 from tableflow_assets.settings_blocks import NOT_EMPTY, NOT_TWICE, Block, Line
 from tableflow_assets.svg import BOTTOM, LEFT, RIGHT, TOP, WIDTH
 
@@ -23,17 +21,7 @@ BARS_LEFT, BAR, GAP = (
     10,
 )  # of bars: room for their labels, how high each is, and between rows
 DOTS_UP_TO = 60  # points of a line, else they run into each other
-LABELS = 8  # along the x axis, at most
-CUT_AT = 36  # characters of a label
 WITHOUT_DECIMALS = 1000  # and larger numbers
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-SECOND, MINUTE, HOUR, DAY = (timedelta(seconds=n) for n in (1, 60, 3600, 86400))
-TIME_STEPS = (
-    *(SECOND * n for n in (1, 5, 15, 30)),
-    *(MINUTE * n for n in (1, 5, 15, 30)),
-    *(HOUR * n for n in (1, 2, 3, 6, 12)),
-    *(DAY * n for n in (1, 2, 7, 14, 28, 91, 182, 364)),
-)
 EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
@@ -68,7 +56,7 @@ class Table:
         return [row[self.columns.index(column)] for row in self.rows]
 
     def numbers(self, column: str) -> list[float | None]:
-        return [_number(value) for value in self.values(column)]
+        return [number_of(value) for value in self.values(column)]
 
     def labels(self, columns: Sequence[str]) -> list[str]:
         return [" ".join(map(shown, row)) for row in zip(*map(self.values, columns), strict=True)]
@@ -83,7 +71,7 @@ def guess(table: Table) -> Chart:
             "There is nothing to draw: a chart needs a column, and after it one with numbers.",
             "Select such columns, e.g. SELECT category, count(*) FROM … GROUP BY 1",
         )
-    is_line = any(_place(value) is not None for value in table.values(first))
+    is_line = any(place_of(value) is not None for value in table.values(first))
     return Chart(kind="line" if is_line else "bar", x=(first,), y=tuple(y))
 
 
@@ -108,7 +96,7 @@ def in_text(chart: Chart, table: Table, width: int, limit: int = 24) -> Iterator
     yield column + (f" ({len(kept)} of {len(rows)} rows)" if len(kept) < len(rows) else "")
     for (label, value), number in zip(kept, told, strict=True):
         share = max(value or 0.0, 0.0) / largest if largest > 0 else 0.0
-        yield f"{_cut(label):<{wide}} {_bar(share * room)} {number}"
+        yield f"{cut(label):<{wide}} {_bar(share * room)} {number}"
 
 
 def _bar(length: float) -> str:
@@ -121,7 +109,7 @@ def _lines(chart: Chart, table: Table) -> Iterator[str]:
     if more:
         raise TableflowError("A line has one column on its x axis.", "Draw bars, or name one.")
     given = table.values(column)
-    places = [_place(value) for value in given]
+    places = [place_of(value) for value in given]
     if all(place is None for place in places):  # text: one after the other
         places = [float(number) for number in range(len(given))]
     known = [place for place in places if place is not None]
@@ -134,7 +122,7 @@ def _lines(chart: Chart, table: Table) -> Iterator[str]:
         return round(LEFT + (place - least) / span * (WIDTH - LEFT - RIGHT), 1)
 
     yield from svg.grid(scale)
-    for place, label in _ticks(given, places):
+    for place, label in ticks(given, places):
         x = at(place)
         anchor = "start" if x < LEFT + 40 else "end" if x > WIDTH - RIGHT - 40 else "middle"
         yield svg.text(x, HEIGHT - BOTTOM + 16, label, anchor)
@@ -165,7 +153,7 @@ def _bars(chart: Chart, table: Table, head: list[str]) -> str:
         top = TOP + row * group
         middle = top + (group - GAP) / 2 + 4
         full = f"<title>{svg.plain(label)}</title>"
-        parts.append(f"<g>{full}{svg.text(BARS_LEFT - 8, middle, _cut(label), 'end')}</g>")
+        parts.append(f"<g>{full}{svg.text(BARS_LEFT - 8, middle, cut(label), 'end')}</g>")
         for number, one in enumerate(series.values()):
             if (value := one[row]) is None:
                 continue
@@ -195,42 +183,6 @@ def _unbroken(
             part = []
 
 
-def _ticks(given: Sequence[Any], places: Sequence[float | None]) -> Iterator[tuple[float, str]]:
-    known = sorted({place for place in places if place is not None})
-    if any(isinstance(value, date) for value in given):
-        yield from _time_ticks(known[0], known[-1])
-    elif all(_number(value) is None for value in given):
-        every = math.ceil(len(given) / LABELS)
-        for place, value in [*zip(known, given, strict=True)][::every]:
-            yield place, _cut(shown(value), CUT_AT // 3)
-    else:
-        step = svg.nice_step((known[-1] - known[0]) or 1)
-        first, last = math.ceil(known[0] / step), math.floor(known[-1] / step)
-        for number in range(first, last + 1):
-            yield number * step, svg.number_text(number * step, step)
-
-
-def _time_ticks(begin: float, end: float) -> Iterator[tuple[float, str]]:
-    seconds = [one.total_seconds() for one in TIME_STEPS]
-    step = next((one for one in seconds if (end - begin) / one <= LABELS), 0.0)
-    step = step or math.ceil((end - begin) / LABELS / seconds[-1]) * seconds[-1]
-    first, last = math.ceil(begin / step), math.floor(end / step)
-    is_one_day = begin // DAY.total_seconds() == end // DAY.total_seconds()
-    form = "%H:%M:%S" if step < MINUTE.total_seconds() else "%H:%M"
-    if step >= DAY.total_seconds():
-        form = "%Y-%m-%d"
-    elif not is_one_day:
-        form = f"%m-%d {form}"
-    for number in range(first, last + 1):
-        yield number * step, f"{EPOCH + timedelta(seconds=number * step):{form}}"
-
-
-def shown(value: Any) -> str:
-    if isinstance(value, datetime):
-        return f"{_utc(value):%Y-%m-%d %H:%M}"
-    return "NULL" if value is None else str(value)
-
-
 def _short(value: float | None) -> str:
     if value is None:
         return "NULL"
@@ -239,26 +191,3 @@ def _short(value: float | None) -> str:
         if value == round(value) or abs(value) >= WITHOUT_DECIMALS
         else f"{value:,.2f}"
     )
-
-
-def _cut(text: str, at: int = CUT_AT) -> str:
-    flat = " ".join(text.split())
-    return flat if len(flat) <= at else f"{flat[: at - 1]}…"
-
-
-def _number(value: Any) -> float | None:
-    is_number = isinstance(value, int | float | Decimal) and not isinstance(value, bool)
-    return float(value) if is_number and math.isfinite(value) else None
-
-
-def _place(value: Any) -> float | None:
-    """Of a number, or of a time; None for text."""
-    if isinstance(value, datetime):
-        return (_utc(value) - EPOCH).total_seconds()
-    if isinstance(value, date):
-        return (value - EPOCH.date()).total_seconds()
-    return _number(value)
-
-
-def _utc(moment: datetime) -> datetime:
-    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)

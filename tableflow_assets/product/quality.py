@@ -24,9 +24,13 @@ EXAMPLES = 20
 
 @dataclass(frozen=True)
 class Found:
-    """What a check found: how many rows there are that should not be, and some of them."""
+    """What a check found: how many rows there are that should not be, and some of them.
+
+    ``snapshot``: of the product, when it was looked at.
+    """
 
     name: str
+    snapshot: int
     offending: int
     columns: tuple[str, ...]
     rows: tuple[dict[str, Any], ...] = ()
@@ -53,7 +57,7 @@ def run_checks(runner: Runner, names: Collection[str] | None = None) -> list[Fou
         relation = f"{itself} VERSION AS OF {ledger.head}"
         sources = _sources(runner, inputs, relation, used, views)
         return [
-            _found(name, runner.spark.sql(flink.in_spark(query, sources)))
+            _found(name, ledger.head, runner.spark.sql(flink.in_spark(query, sources)))
             for name, query in wanted.items()
         ]
 
@@ -75,8 +79,8 @@ def _sources(
     return sources
 
 
-def _found(name: str, offending: DataFrame) -> Found:
+def _found(name: str, snapshot: int, offending: DataFrame) -> Found:
     """Mostly there are no such rows, or few: then they need not be counted as well."""
     some = [row.asDict(recursive=True) for row in offending.limit(EXAMPLES + 1).collect()]
     count = len(some) if len(some) <= EXAMPLES else offending.count()
-    return Found(name, count, tuple(offending.columns), tuple(some[:EXAMPLES]))
+    return Found(name, snapshot, count, tuple(offending.columns), tuple(some[:EXAMPLES]))

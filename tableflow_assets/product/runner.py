@@ -22,12 +22,12 @@ from pyspark.sql import SparkSession
 
 from tableflow_assets.boundary import reached
 from tableflow_assets.catalog.rest import RestCatalog
-from tableflow_assets.errors import CommitConflict, InputMissing, ProductFailed
+from tableflow_assets.errors import CommitConflict, InputMissing, LedgerError, ProductFailed
 from tableflow_assets.product.affected import Affected, find_affected
 from tableflow_assets.product.difference import Difference, difference
 from tableflow_assets.product.inputs import Inputs, Pinned, computed
 from tableflow_assets.product.products import Product
-from tableflow_assets.product.table import columns_of, ensure_product_table, next_entry
+from tableflow_assets.product.table import columns_of, ensure_product_table, first_entry, next_entry
 from tableflow_assets.spark_errors import named_spark_errors
 from tableflow_assets.table import commit as commits
 from tableflow_assets.table.delta.upkeep import keep_in_step
@@ -122,7 +122,7 @@ class Runner:
                     return Done()
             reached("planned")
             new = computed(self.spark, product, inputs, affected.scope, views)
-            table, came = self._evolved(table, columns_of(new, product))
+            table, came = self._evolved(table, columns_of(new, product, inputs))
             ledger = ledger or read_ledger(table)
             # A column that the statement has gained is NULL in rows that are otherwise as they were.
             may_lack = () if everything else (*ledger.entry.added_columns, *came)
@@ -152,9 +152,15 @@ class Runner:
 
     def table(self) -> tuple[Table | None, Ledger | None]:
         table = self.catalog.find(self.product.name)
-        if table is None or table.current_snapshot() is None:
+        head = table.current_snapshot() if table is not None else None
+        if table is None or head is None:
             return table, None
-        return table, read_ledger(table)
+        try:
+            return table, read_ledger(table)
+        except LedgerError as error:
+            # Nothing is lost that could not be computed again: what somebody else did is undone.
+            logger.warning("%s All of it is computed again.", error.problem)
+            return table, Ledger(first_entry(self.product), head.timestamp_ms, head.snapshot_id)
 
     def _commit(self, table: Table, ledger: Ledger, entry: Entry, found: Difference) -> int:
         name = self.in_spark(self.product.name)

@@ -189,12 +189,9 @@ def test_a_cursor_of_another_version_costs_nothing(current: Shop) -> None:
     assert tick.skip_message == "2 products"
 
 
-def test_a_stranger_in_one_table_is_told_and_the_others_go_on(current: Shop) -> None:
+def test_a_product_that_a_stranger_wrote_to_is_computed_again(current: Shop) -> None:
     current.table(current.unique).append(current.table(current.unique).scan().to_arrow())
-    current.order(2, at=day(1))
-    current.land(current.orders)
-    tick = current.look_for_updates()
-    assert asked_for(tick) == {current.completed}
+    assert asked_for(current.look_for_updates()) == {current.unique, current.completed}
 
 
 def test_a_catalog_that_is_away_is_a_reason_to_skip(current: Shop, closed_port: int) -> None:

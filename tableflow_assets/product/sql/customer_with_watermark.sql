@@ -6,7 +6,9 @@ lateness: 30 seconds
 mode: upsert
 versions_of: [email]
 changes:
-  riverhotel.cdc.customer: {email: email}
+  riverhotel.cdc.customer:
+    email: email
+    updated_at: TO_TIMESTAMP(updated_at, 'yyyy-MM-dd''T''HH:mm:ss.SSS''Z''')
 outcomes:
   two states of the same `updated_at`: the last one in Kafka's order.
   a state that arrives late: it takes its place between the others, and bookings of that time follow.
