@@ -1,4 +1,4 @@
-"""The real object store behind a door that refuses some writes."""
+"""The real object store behind a door that refuses some writes, and tells what it was asked for."""
 
 from __future__ import annotations
 
@@ -13,7 +13,11 @@ HOP_BY_HOP = {"connection", "transfer-encoding", "keep-alive"}
 
 
 @contextmanager
-def failing_store(endpoint: str, refuses: Callable[[str], bool]) -> Iterator[str]:
+def failing_store(
+    endpoint: str,
+    refuses: Callable[[str], bool] = lambda _: False,
+    on_request: Callable[[str], object] = lambda _: None,
+) -> Iterator[str]:
     """The address of a store that answers 503 to a PUT whose path is refused, and else passes on."""
     target = urlsplit(endpoint)
 
@@ -21,6 +25,7 @@ def failing_store(endpoint: str, refuses: Callable[[str], bool]) -> Iterator[str
         protocol_version = "HTTP/1.1"
 
         def pass_on(self) -> None:
+            on_request(self.path)
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             if self.command == "PUT" and refuses(self.path):
                 self.send_response(503)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 
 from tableflow_assets.connections import S3Connection
+from tableflow_assets.table.delta.shortcuts import write_shortcuts
+from tableflow_assets.table.delta.store import store_at
 
 # Versions. What a checkpoint costs follows the number of files; so it comes less often where there are
 # many of them, but often enough that a reader has few versions to read behind it.
@@ -24,10 +26,15 @@ def write_checkpoint(location: str, storage: S3Connection) -> bool:
     from deltalake.exceptions import DeltaError
 
     try:
-        DeltaTable(location, storage_options=storage_options(storage)).create_checkpoint()
+        table = DeltaTable(location, storage_options=storage_options(storage))
+        table.create_checkpoint()
     except (DeltaError, OSError) as error:
         logger.warning("no checkpoint of the Delta log at %s: %s", location, error)
         return False
+    try:
+        write_shortcuts(store_at(location, storage), table.version())
+    except Exception as error:
+        logger.warning("no shortcuts to the checkpoint of the Delta log at %s: %s", location, error)
     return True
 
 

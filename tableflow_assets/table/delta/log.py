@@ -18,6 +18,7 @@ from tableflow_assets.table.delta.store import Store
 FOLDER = "_delta_log"
 LAST_CHECKPOINT = f"{FOLDER}/_last_checkpoint"
 _COMMIT = re.compile(rf"{FOLDER}/(\d{{20}})\.json")
+_OF_A_VERSION = re.compile(rf"{FOLDER}/(\d{{20}})\..+")
 _CHECKPOINT = re.compile(rf"{FOLDER}/(\d{{20}})\.checkpoint\.parquet")
 
 Action = dict[str, Any]
@@ -29,6 +30,16 @@ def commit_name(version: int) -> str:
 
 def checkpoint_name(version: int) -> str:
     return f"{FOLDER}/{version:020d}.checkpoint.parquet"
+
+
+def checksum_name(version: int) -> str:
+    return f"{FOLDER}/{version:020d}.crc"
+
+
+def version_of(name: str) -> int:
+    """Of a commit, a checkpoint, or what is beside them; -1 of other files."""
+    found = _OF_A_VERSION.fullmatch(name)
+    return int(found[1]) if found else -1
 
 
 @dataclass

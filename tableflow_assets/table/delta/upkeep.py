@@ -135,11 +135,10 @@ def drop(catalog: RestCatalog, table: Table) -> None:
 
 def _remove_before(log: DeltaLog, begin: int) -> int:
     gone = [version for version in log.all_commits if version < begin]
-    old = [logs.commit_name(version) for version in gone]
-    old += [logs.checkpoint_name(version) for version in log.all_checkpoints if version < begin]
+    old = [name for name in log.all_files if 0 <= logs.version_of(name) < begin]
     if log.store.names(vectors.FOLDER):  # only tables with keys have some
         _remove_vectors(log, gone, begin)
-    log.store.delete(sorted(old))
+    log.store.delete(old)
     return len(old)
 
 
