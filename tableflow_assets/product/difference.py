@@ -18,8 +18,8 @@ from tableflow_assets.product.scope import Scope
 from tableflow_assets.spark_session import named_view, persisted
 from tableflow_assets.sql_names import quoted
 
-_NEW, _OLD, _COPIES, _OLD_TIME = (
-    f"__tableflow_{name}" for name in ("new", "old", "copies", "old_time")
+_NEW, _OLD, _COPIES, _NTH, _OLD_TIME = (
+    f"__tableflow_{name}" for name in ("new", "old", "copies", "nth", "old_time")
 )
 
 _PROBLEMS = {  # by whether it is computed, and whether it is in the table
@@ -137,9 +137,18 @@ def _comparison(
         SELECT {chosen}, {old_keys}, o.{quoted(time)} AS {_OLD_TIME},
           n.{_NEW} IS NOT NULL AS {_NEW}, o.{_OLD} IS NOT NULL AS {_OLD}, n.{_COPIES}
         FROM (SELECT *, true AS {_NEW}, COUNT(*) OVER (PARTITION BY {keys}) AS {_COPIES} FROM {new}) n
-        FULL OUTER JOIN (SELECT *, true AS {_OLD} FROM {old}) o ON {by_key}
-        WHERE n.{_NEW} IS NULL OR o.{_OLD} IS NULL OR NOT ({same})
+        FULL OUTER JOIN ({_once_a_key(keys, old)}) o ON {by_key}
+        WHERE n.{_NEW} IS NULL OR o.{_OLD} > 1 OR o.{_OLD} IS NULL OR NOT ({same})
     """  # noqa: S608  (names are quoted)
+
+
+def _once_a_key(keys: str, old: str) -> str:
+    """A row that is there twice can only be somebody else's doing: both go, and one comes back."""
+    numbered = (
+        f"SELECT *, COUNT(*) OVER (PARTITION BY {keys}) AS {_OLD},"  # noqa: S608  (names are quoted)
+        f" ROW_NUMBER() OVER (PARTITION BY {keys} ORDER BY {keys}) AS {_NTH} FROM {old}"
+    )
+    return f"SELECT * FROM ({numbered}) WHERE {_NTH} = 1"  # noqa: S608
 
 
 def _is_same(column: str, may_lack: bool) -> str:

@@ -35,7 +35,11 @@ def columns_of(rows: DataFrame, product: Product, inputs: Inputs) -> Schema:
     if not isinstance(known, Schema):
         raise AssertionError("rows have columns")
     comments = _comments(product, inputs)
-    described = (one.model_copy(update={"doc": comments.get(one.name)}) for one in known.fields)
+    # Optional, whatever Spark can tell of them: rows from before a column was added do not have it.
+    described = (
+        one.model_copy(update={"doc": comments.get(one.name), "required": False})
+        for one in known.fields
+    )
     return assign_fresh_schema_ids(Schema(*described))
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
+import pyarrow as pa
 import pytest
 
 from tableflow_assets import boundary
@@ -161,6 +162,20 @@ def test_an_input_that_was_rolled_back_is_read_anew_as_a_whole(world: World) -> 
     world.land()
     world.run()
     assert_as_expected(world)
+
+
+def test_what_somebody_else_wrote_into_it_is_undone(world: World) -> None:
+    brought(world, payment(1), payment(2))
+    world.run()
+    table = world.tableflow.catalog.find(world.table("unique_payments"))
+    assert table is not None
+    rows = table.scan().to_arrow()
+    table.append(rows)
+    table.append(rows.set_column(0, rows.schema.field(0), pa.array([7, 8], pa.int32())))
+    done = world.run()["unique_payments"]
+    assert done.values_affected is None
+    assert_as_expected(world)
+    assert recheck(world.runner("unique_payments")).passed
 
 
 def test_its_table_is_looked_after_like_any_other(world: World) -> None:
