@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime
 
 import dagster as dg
@@ -74,7 +75,7 @@ def product_run_metadata(product: Product, namespace: str, table: Table, done: D
 
 
 def _columns(product: Product, table: Table) -> dg.TableSchemaMetadataValue:
-    """Each described by where it comes from: the open Dagster's UI shows it nowhere else."""
+    """Each with where it comes from: the open Dagster's UI shows it nowhere else."""
     tables = {one.name: one.table for one in product.inputs}
     lineage = {
         column: ", ".join(f"{tables[name]}.{of}" for name, of in origins)
@@ -84,11 +85,18 @@ def _columns(product: Product, table: Table) -> dg.TableSchemaMetadataValue:
         dg.TableColumn(
             name=field.name,
             type=type_text(field.field_type),
-            description=f"from {come_from}" if (come_from := lineage.get(field.name)) else None,
+            description=" ".join(_about(field.doc, lineage.get(field.name))) or None,
         )
         for field in table.schema().fields
     ]
     return dg.MetadataValue.table_schema(dg.TableSchema(columns=columns))
+
+
+def _about(doc: str | None, come_from: str | None) -> Iterator[str]:
+    if doc:
+        yield doc
+    if come_from:
+        yield f"From {come_from}."
 
 
 def _recomputed(done: Done) -> int | str:

@@ -10,6 +10,7 @@ from functools import reduce
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from tableflow_assets.errors import ProductFailed
 from tableflow_assets.product import flink
 from tableflow_assets.product.changes import Changes, changes_between
 from tableflow_assets.product.definition import CHANGED
@@ -59,6 +60,19 @@ def find_affected(
     if not parts:
         return Affected(nothing_changed=True)
     return Affected(look.scope(reduce(DataFrame.union, parts).distinct()))
+
+
+def refuse_unknown_columns(product: Product, inputs: Inputs) -> None:
+    """Else only the second run would find out: the first one computes everything."""
+    for pinned in inputs:
+        known = {name.lower() for name in pinned.table.schema().column_names}
+        used = columns_used(product.definition.header.changes[pinned.input.name])
+        if unknown := [name for name in used if name.lower() not in known]:
+            raise ProductFailed(
+                f"`changes` of the product {product.name!r} speaks of {unknown[0]!r}, which is no column"
+                f" of {pinned.input.name!r}.",
+                "Correct the header of its .sql file, then run it again.",
+            )
 
 
 @dataclass(frozen=True)

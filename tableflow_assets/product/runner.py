@@ -23,11 +23,21 @@ from pyspark.sql import SparkSession
 from tableflow_assets.boundary import reached
 from tableflow_assets.catalog.rest import RestCatalog
 from tableflow_assets.errors import CommitConflict, InputMissing, LedgerError, ProductFailed
-from tableflow_assets.product.affected import Affected, find_affected
+from tableflow_assets.product.affected import (
+    Affected,
+    find_affected,
+    refuse_unknown_columns,
+)
 from tableflow_assets.product.difference import Difference, difference
 from tableflow_assets.product.inputs import Inputs, Pinned, computed
 from tableflow_assets.product.products import Product
-from tableflow_assets.product.table import columns_of, ensure_product_table, first_entry, next_entry
+from tableflow_assets.product.table import (
+    columns_of,
+    columns_since,
+    ensure_product_table,
+    first_entry,
+    next_entry,
+)
 from tableflow_assets.spark_errors import named_spark_errors
 from tableflow_assets.table import commit as commits
 from tableflow_assets.table.delta.upkeep import keep_in_step
@@ -105,6 +115,7 @@ class Runner:
 
     def _run(self, run_id: str, everything: bool) -> Done:
         product, inputs = self.product, self.inputs()
+        refuse_unknown_columns(product, inputs)
         table, ledger = self.table()
         known = ledger.entry if ledger else None
         is_same_sql = known is not None and known.statement == product.definition.version
@@ -122,9 +133,10 @@ class Runner:
                     return Done()
             reached("planned")
             new = computed(self.spark, product, inputs, affected.scope, views)
-            table, came = self._evolved(table, columns_of(new, product, inputs))
+            table = self._evolved(table, columns_of(new, product, inputs))
             ledger = ledger or read_ledger(table)
             # A column that the statement has gained is NULL in rows that are otherwise as they were.
+            came = columns_since(table, ledger.head)
             may_lack = () if everything else (*ledger.entry.added_columns, *came)
             # Not as of the ledger's snapshot, which lacks new columns. If somebody has committed since, this
             # commit is refused.
@@ -141,14 +153,13 @@ class Runner:
             inputs=entry.inputs,
         )
 
-    def _evolved(self, table: Table | None, wanted: Schema) -> tuple[Table, tuple[str, ...]]:
-        """The table with all columns that are wanted, and those that it did not have before."""
+    def _evolved(self, table: Table | None, wanted: Schema) -> Table:
+        """The table with all columns that are wanted."""
         if table is None or table.current_snapshot() is None:
             table = ensure_product_table(self.catalog, self.product, wanted, self.state_dir)
-        before = {one.name for one in table.schema().fields}
         table = evolve(self.catalog, table, wanted)
         keep_in_step(self.catalog, table, self.product.topic)
-        return table, tuple(one.name for one in wanted.fields if one.name not in before)
+        return table
 
     def table(self) -> tuple[Table | None, Ledger | None]:
         table = self.catalog.find(self.product.name)

@@ -59,6 +59,14 @@ def _comments(product: Product, inputs: Inputs) -> dict[str, str]:
     return found
 
 
+def columns_since(table: Table, snapshot: int) -> tuple[str, ...]:
+    """Those that rows of the snapshot do not have. A run that died may have added them already."""
+    known = table.snapshot_by_id(snapshot)
+    schema = table.schemas().get(known.schema_id or 0) if known else None
+    before = {one.name for one in (schema or table.schema()).fields}
+    return tuple(one.name for one in table.schema().fields if one.name not in before)
+
+
 def ensure_product_table(
     catalog: RestCatalog, product: Product, columns: Schema, state_dir: Path
 ) -> Table:
