@@ -52,7 +52,7 @@ def _only(column: pa.ChunkedArray) -> dict[str, Any]:
 
 
 def _columns(checkpoint: pq.ParquetFile) -> Any:
-    """Those for files that hold the rest of a checkpoint only if there are such: readers look for them."""
+    """Without that of sidecars, if there are none: where it is named, readers look for them."""
     from deltalake import Schema
 
     columns = checkpoint.schema_arrow
