@@ -155,7 +155,7 @@ def test_a_columns_description_says_where_it_comes_from(updated: Updated) -> Non
     shop = updated.shop
     columns = updated.today(shop.completed)["dagster/column_schema"].columns
     described = {column.name: column.description for column in columns}
-    assert described["amount"] == f"from {shop.unique}.amount"
+    assert described["amount"].endswith(f"From {shop.unique}.amount.")
 
 
 def test_all_checks_of_a_product_pass_in_the_job(updated: Updated) -> None:
