@@ -174,6 +174,10 @@ LINES = [
     ("topics:\n  a[: {}", 2, 'topics."a["', ["not a usable pattern"]),
     ("topics:\n  _*: {}", 2, 'topics."_*"', ["internal"]),
     ("topics:\n  a.b:\n  a_b:", 3, "topics.a_b", ["share the table a_b", "'a.b'"]),
+    ("topics:\n  a.b:\nproducts:\n  a_b:", 4, "products.a_b", ["share the table a_b", "'a.b'"]),
+    ("products:\n  Sales:", 2, "products.Sales", ["not a usable name"]),
+    ("products:\n  a__dead_letters:", 2, "products.a__dead_letters", ["not a usable name"]),
+    ("products:\n  a: {color: red}", 2, "products.a.color", ["unknown key", "sql"]),
     ("topics:\n  x:\n  y:\n  x:", 4, "topics.x", ["duplicate key", "line 2"]),
     ("defaults:\n  mode: append\n  mode: append", 3, "defaults.mode", ["duplicate key", "line 2"]),
     ("kafka:\n  ? [a]\n  : b", 2, "kafka", ["a key must be text"]),
@@ -583,3 +587,9 @@ def test_settings_import_neither_dagster_nor_spark() -> None:
     modules = subprocess.run(command, capture_output=True, text=True, check=True, cwd=DEMO.parent)
     assert "pydantic" in modules.stdout.split()
     assert {"dagster", "pyspark"}.isdisjoint(modules.stdout.split())
+
+
+def test_a_topic_that_a_pattern_finds_does_not_take_a_products_table() -> None:
+    settings = load("topics: {'*': {}}\nproducts: {sales: {sql: sales.sql}}")
+    assert [topic.name for topic in settings.topics_among(["orders", "sales"])] == ["orders"]
+    assert "that of the product" in settings.left_out(["orders", "sales"])["sales"]
