@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -52,7 +50,7 @@ class Shop:
 
 
 @pytest.fixture(scope="module")
-def shop(session_settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
+def shop(session_settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Shop:
     kafka = connections.kafka_address(session_settings)
     registry = connections.registry_address(session_settings)
     mark = uuid4().hex[:12]
@@ -72,10 +70,10 @@ products:
     made.order(*range(1, 21))
     made.pay(*range(1, 11))
     settings = load_settings(file).model_copy(update={"state_dir": session_settings.state_dir})
-    with closing(Tableflow(settings)) as tableflow:
-        for topic in topics:
-            tableflow.pipeline(tableflow.topic(topic.name)).catch_up()
-        yield made
+    tableflow = Tableflow(settings)  # not to be closed: all share one session of Spark
+    for topic in topics:
+        tableflow.pipeline(tableflow.topic(topic.name)).catch_up()
+    return made
 
 
 @pytest.fixture

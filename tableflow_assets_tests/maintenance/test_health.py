@@ -50,6 +50,7 @@ def places(*specs: PartitionSpec, **options: Any) -> Places:
         schema=lambda: SCHEMA,
         specs=lambda: {one.spec_id: one for one in specs},
         spec=lambda: specs[-1],
+        properties={},
     )
     return Places(cast(Table, table), Topic(name="t", **options))
 
@@ -93,10 +94,10 @@ def test_conditions_find_the_files_of_their_windows() -> None:
     days = places(BY_DAY)
     chosen = [days.window_of(DAY_ONE + timedelta(days=day)) for day in (0, 1, 5)]
     assert days.condition(chosen, "lake") == (
-        "(_kafka.timestamp >= TIMESTAMP '2024-01-01T00:00:00Z'"
-        " AND _kafka.timestamp < TIMESTAMP '2024-01-03T00:00:00Z')"
-        " OR (_kafka.timestamp >= TIMESTAMP '2024-01-06T00:00:00Z'"
-        " AND _kafka.timestamp < TIMESTAMP '2024-01-07T00:00:00Z')"
+        "(`_kafka`.`timestamp` >= TIMESTAMP '2024-01-01T00:00:00Z'"
+        " AND `_kafka`.`timestamp` < TIMESTAMP '2024-01-03T00:00:00Z')"
+        " OR (`_kafka`.`timestamp` >= TIMESTAMP '2024-01-06T00:00:00Z'"
+        " AND `_kafka`.`timestamp` < TIMESTAMP '2024-01-07T00:00:00Z')"
     )
     keyed = places(BY_KEY, mode="upsert")
     buckets = [Place("bucket 0", bucket=0), Place("bucket 3", bucket=3)]
