@@ -35,7 +35,9 @@ def test_a_report_is_what_the_query_answers_and_a_picture_of_it(
         )
         assert done.success
         (told,) = done.asset_materializations_for_node(report.node_def.name)
-    rows = [record.data for record in told.metadata["answer"].value]
+    shown = told.metadata["answer"]
+    assert isinstance(shown, dg.TableMetadataValue)
+    rows = [record.data for record in shown.records]
     assert rows == [{"id": n, "amount": n / 2} for n in range(3)]
     assert told.metadata["dagster/row_count"].value == 3
     picture = re.fullmatch(
