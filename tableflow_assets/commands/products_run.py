@@ -48,7 +48,7 @@ def run(names: tuple[str, ...], everything: bool, as_json: bool) -> None:
     done = _each(
         _with_downstream(tableflow_with_products(), names),
         lambda runner: runner.run("cli", everything=everything),
-        may_wait=not names,
+        asked_for=names,
     )
     told = [_done(name, one) for name, one in done.answers.items()]
     told += [_done(name) | {"waits": why} for name, why in done.waiting.items()]
@@ -112,7 +112,7 @@ def check(names: tuple[str, ...], sample: int | None, as_json: bool) -> None:
     done = _each(
         [tableflow.runner(one) for one in chosen],
         lambda runner: (recheck(runner, sample), run_checks(runner)),
-        may_wait=not names,
+        asked_for=names,
     )
     if as_json:
         told = [_checked(again, found) for again, found in done.answers.values()]
@@ -175,7 +175,10 @@ class _Answers:
         sys.exit(1 if self.failures or is_wrong else 0)
 
 
-def _each(runners: Sequence[Runner], what: Callable[[Runner], Any], *, may_wait: bool) -> _Answers:
+def _each(
+    runners: Sequence[Runner], what: Callable[[Runner], Any], *, asked_for: Sequence[str]
+) -> _Answers:
+    """Of those that nobody ``asked_for`` by name, one whose inputs are not there yet may wait."""
     done = _Answers()
     with progress_bar() as progress:
         task = progress.add_task("", total=len(runners))
@@ -189,7 +192,7 @@ def _each(runners: Sequence[Runner], what: Callable[[Runner], Any], *, may_wait:
             except TableflowError as error:
                 if len(runners) == 1:
                     raise
-                if may_wait and isinstance(error, InputMissing):
+                if name not in asked_for and isinstance(error, InputMissing):
                     done.waiting[name] = error.problem
                 else:
                     done.failures[name] = error  # this product's own; the others go on
