@@ -26,6 +26,15 @@ AVRO_LIMITS = {
     "collectionItems.maxLength": 10_000_000,
 }
 
+REMEMBER = 20  # of each of these, for Spark's UI
+REMEMBERED = (
+    "spark.sql.ui.retainedExecutions",
+    "spark.ui.retainedJobs",
+    "spark.ui.retainedStages",
+    "spark.connect.ui.retainedSessions",
+    "spark.connect.ui.retainedStatements",
+)
+
 
 class SparkServer(Server):
     name = "spark"
@@ -125,6 +134,10 @@ class SparkServer(Server):
             **{f"spark.sql.catalog.{CATALOG}.{key}": value for key, value in catalog.items()},
             "spark.hadoop.fs.s3.impl": s3a["impl"],  # Iceberg's paths say s3, not s3a
             **{f"spark.hadoop.fs.s3a.{key}": value for key, value in s3a.items()},
+            # The server lives for days. Every broadcast table takes at least a page of memory, of 32 MB by
+            # default, until its query is forgotten; and queries are remembered for a UI that is not there.
+            "spark.buffer.pageSize": "2m",
+            **dict.fromkeys(REMEMBERED, REMEMBER),
             # The logs of these tables are small: no need for Delta's usual 50 tasks.
             "spark.databricks.delta.snapshotPartitions": 1,
             "spark.sql.sources.parallelPartitionDiscovery.parallelism": 4,
