@@ -110,10 +110,6 @@ def _refuse_what_spark_could_not_be_told(definition: Definition, inputs: Sequenc
         raise unusable(definition.name, str(error)) from None
 
 
-def product_named(settings: Settings, name: str) -> Product | None:
-    return next((one for one in products_of(settings) if one.name == name), None)
-
-
 def _meant(settings: Settings, definition: Definition) -> dict[str, str]:
     renamed = settings.products[definition.name].inputs
     if unknown := sorted(set(renamed) - set(definition.inputs)):

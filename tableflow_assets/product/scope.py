@@ -33,10 +33,6 @@ class Scope:
     rows: DataFrame
     at_hand: pa.Table | None
 
-    @property
-    def is_empty(self) -> bool:
-        return self.at_hand is not None and not self.at_hand.num_rows
-
     def condition(self, expressions: Mapping[str, str]) -> str:
         """SQL that no row of the scope fails, and that few others pass: for files to be left out by."""
         parts: list[str] = []
