@@ -110,3 +110,19 @@ class InputMissing(TableflowError):
 
 class ProductFailed(TableflowError):
     """A product's SQL gives no rows that its table could have; the table is as it was."""
+
+
+class CatalogAway(TableflowError):
+    """A catalog does not answer, or says that it cannot now: worth another try."""
+
+
+class CatalogRefused(TableflowError):
+    """A catalog answers, and does not let us: credentials, a right, a name, a limit."""
+
+
+class NotOurTable(TableflowError):
+    """A catalog has something of that name that we did not put there; it stays as it is."""
+
+
+class ListingChanged(TableflowError):
+    """Somebody else changed what a catalog says of a table since it was looked at."""

@@ -25,6 +25,7 @@ from tableflow_assets.settings_blocks import (
     Spark,
     Warehouse,
 )
+from tableflow_assets.settings_catalogs import PublishingSettings
 from tableflow_assets.settings_file import Problem, read_document, validated
 from tableflow_assets.settings_product import ProductOptions
 from tableflow_assets.settings_topic import TopicOptions
@@ -84,6 +85,8 @@ class SettingsShape(Block):
     defaults: TopicOptions = TopicOptions()
     topics: Mapping[str, TopicOptions] = Field(default_factory=lambda: {"*": TopicOptions()})
     products: Mapping[str, ProductOptions] = Field(default_factory=dict)
+    # Where tables are shown, too, beside the catalog that owns them.
+    catalogs: Mapping[str, PublishingSettings] = Field(default_factory=dict)
 
     @model_validator(mode="before")
     @classmethod
@@ -182,6 +185,10 @@ class Settings(SettingsShape):
             },
             "products": {
                 name: options.model_dump(mode="json") for name, options in self.products.items()
+            },
+            "catalogs": {
+                name: block.model_dump(mode="json", by_alias=True)
+                for name, block in self.catalogs.items()
             },
         }
 

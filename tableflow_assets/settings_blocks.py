@@ -127,6 +127,12 @@ class Block(pydantic.BaseModel):
     )
 
 
+def both_or_neither(block: Block, first: str, second: str) -> None:
+    """For a block's validator."""
+    if (getattr(block, first) is None) != (getattr(block, second) is None):
+        raise _refused(f"needs both {first} and {second}, or neither")
+
+
 class SecretRef(Block):
     """The name of an environment variable. The secret itself is read when used, and never kept."""
 
@@ -188,9 +194,8 @@ class Warehouse(Block):
     secret_key: SecretRef | None = None
 
     @model_validator(mode="after")
-    def _both_or_neither(self) -> Self:
-        if (self.access_key is None) != (self.secret_key is None):
-            raise _refused("needs both access_key and secret_key, or neither")
+    def _keys_come_in_pairs(self) -> Self:
+        both_or_neither(self, "access_key", "secret_key")
         return self
 
 
@@ -204,9 +209,8 @@ class Catalog(Block):
     client_secret: SecretRef | None = None
 
     @model_validator(mode="after")
-    def _both_or_neither(self) -> Self:
-        if (self.client_id is None) != (self.client_secret is None):
-            raise _refused("needs both client_id and client_secret, or neither")
+    def _credentials_come_in_pairs(self) -> Self:
+        both_or_neither(self, "client_id", "client_secret")
         return self
 
 

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, TypeVar, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
 
 from tableflow_assets.errors import SettingsError
 
@@ -181,9 +182,22 @@ def validated(model: type[Model], data: Mapping[str, object]) -> tuple[Model | N
         return model.model_validate(data), []
     except ValidationError as error:
         return None, [
-            Problem(details["loc"], _describe(model, dict(details)))
+            Problem(_without_tag(details["loc"], data), _describe(model, dict(details)))
             for details in error.errors(include_url=False)
         ]
+
+
+def _without_tag(location: Location, data: Mapping[str, object]) -> Location:
+    """As the file has it: pydantic puts a block's `type` into the path to its keys."""
+    here: Any = data
+    for index, step in enumerate(location):
+        if isinstance(here, dict) and step not in here and here.get("type") == step:
+            return (*location[:index], *location[index + 1 :])
+        try:
+            here = here[step]
+        except (KeyError, IndexError, TypeError):
+            break
+    return location
 
 
 _EXPECTED = {
@@ -202,6 +216,8 @@ def _describe(model: type[BaseModel], details: Mapping[str, Any]) -> str:
     if kind == "extra_forbidden":
         known = _keys_at(model, location[:-1])
         return f"unknown key; allowed keys: {', '.join(known)}{_did_you_mean(location[-1], known)}"
+    if kind.startswith("union_tag"):
+        return _wrong_type(details["ctx"])
     if kind == "missing":
         return "missing; this key is required here"
     if kind == "refused":  # raised by our own validators, which know what not to repeat
@@ -213,6 +229,15 @@ def _describe(model: type[BaseModel], details: Mapping[str, Any]) -> str:
     return f"{expected}; got {shown(value)}"
 
 
+def _wrong_type(context: Mapping[str, Any]) -> str:
+    """Of a block that says by `type` which kind of block it is."""
+    if "tag" not in context:
+        return "missing `type`; see docs/catalogs.md for the types that there are"
+    allowed = re.findall(r"'([^']*)'", context["expected_tags"])
+    close = _did_you_mean(context["tag"], allowed)
+    return f"type: got {shown(context['tag'])}; allowed: {', '.join(allowed)}{close}"
+
+
 def _did_you_mean(given: object, known: Iterable[str]) -> str:
     close = difflib.get_close_matches(str(given).lower(), list(known), n=1)
     return f". Did you mean {close[0]!r}?" if close else ""
@@ -222,12 +247,27 @@ def _keys_at(model: type[BaseModel], location: Location) -> list[str]:
     """The keys that the mapping at this place may have."""
     steps = iter(location)
     for step in steps:
-        annotation = model.model_fields[str(step)].annotation
+        annotation = _field(model, str(step)).annotation
         if get_origin(annotation) is Mapping:
             next(steps)  # a key that the user chose, such as a topic's name
-        types = (annotation, *get_args(annotation))
-        model = next(t for t in types if isinstance(t, type) and issubclass(t, BaseModel))
-    return list(model.model_fields)
+        models = _models_in(annotation)
+        model = models[0] if len(models) == 1 else _tagged(models, str(next(steps)))
+    return [field.alias or name for name, field in model.model_fields.items()]
+
+
+def _field(model: type[BaseModel], key: str) -> FieldInfo:
+    return next(f for name, f in model.model_fields.items() if key in (name, f.alias))
+
+
+def _models_in(annotation: Any) -> list[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [model for part in get_args(annotation) for model in _models_in(part)]
+
+
+def _tagged(models: list[type[BaseModel]], tag: str) -> type[BaseModel]:
+    """Of several kinds of block, the one of this `type`."""
+    return next(one for one in models if tag in get_args(one.model_fields["type"].annotation))
 
 
 def dotted(location: Location) -> str:

@@ -39,3 +39,4 @@ class ProductOptions(Block):
     keep_snapshots: Age = timedelta(days=5)
     compaction: Compaction = "binpack"
     maintenance: Cron | None = "0 * * * *"
+    catalogs: Annotated[tuple[Line, ...], Field(strict=False), NOT_TWICE] | None = None

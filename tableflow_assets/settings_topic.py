@@ -76,6 +76,8 @@ class TopicOptions(Block):
     compaction: Compaction = "binpack"
     # When the table is looked after, as a cron schedule. None: never.
     maintenance: Cron | None = "0 * * * *"
+    # The catalogs, of those under `catalogs`, that show the table. None: all of them.
+    catalogs: Annotated[tuple[Line, ...], Field(strict=False), NOT_TWICE] | None = None
 
     @property
     def is_keyed(self) -> bool:

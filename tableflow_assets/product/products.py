@@ -60,6 +60,7 @@ class Product:
             keep_snapshots=options.keep_snapshots,
             compaction=options.compaction,
             maintenance=options.maintenance,
+            catalogs=options.catalogs,
         )
 
     @property

@@ -1,0 +1,132 @@
+"""Publishing to any catalog: in order, once, and never over what is not ours."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, TypeVar
+
+from tableflow_assets.catalog.base import Listing, PublishingCatalog, SourceTable
+from tableflow_assets.errors import CatalogAway, ListingChanged, NotOurTable
+
+T = TypeVar("T")
+Done = Literal["nothing", "created", "replaced"]
+Load = Callable[[], SourceTable]
+LOST_RACES = 5
+PAUSES = (0.5, 1.0, 2.0)  # seconds before a catalog that is away is asked again
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One way in which a catalog's listing is not what it should be."""
+
+    what: str  # location, schema, snapshot, metadata, missing, owner
+    listed: str
+    wanted: str
+
+
+def publish(catalog: PublishingCatalog, load: Load) -> Done:
+    """Let the catalog list the table as it is now.
+
+    The table is loaded after the catalog was asked what it lists: so what replaces a listing is never
+    older than what made it, and of two who publish at once the later one looks again.
+    """
+    for lost in range(LOST_RACES):
+        try:
+            return _patiently(lambda: _publish(catalog, load))
+        except ListingChanged:
+            if lost == LOST_RACES - 1:
+                raise
+            time.sleep(0.05 * 2**lost)
+    raise AssertionError("unreachable")
+
+
+def _publish(catalog: PublishingCatalog, load: Load) -> Done:
+    found = catalog.find(load())
+    source = load()
+    wanted = catalog.wanted(source)
+    if found is None:
+        catalog.ensure_namespace(source)
+        catalog.create(source, wanted)
+        return "created"
+    refuse_what_is_not_ours(catalog, source, found)
+    if found == wanted:
+        return "nothing"
+    catalog.replace(source, wanted, found)
+    return "replaced"
+
+
+def republish(catalog: PublishingCatalog, load: Load) -> Done:
+    """As `publish`; an entry of ours for an earlier table of the same topic is replaced as a whole."""
+    source = load()
+    found = _patiently(lambda: catalog.find(source))
+    if found is not None and found.topic == source.topic and found.table_uuid != source.uuid:
+        catalog.drop(source, found)
+    return publish(catalog, load)
+
+
+def unpublish(catalog: PublishingCatalog, source: SourceTable) -> bool:
+    """Take the table out of the catalog; its data stays. False: it was not there."""
+    found = _patiently(lambda: catalog.find(source))
+    if found is None:
+        return False
+    refuse_what_is_not_ours(catalog, source, found)
+    catalog.drop(source, found)
+    return True
+
+
+def differences(catalog: PublishingCatalog, source: SourceTable) -> tuple[Difference, ...]:
+    """What the catalog says that is not so; empty where all of it is."""
+    found, wanted = _patiently(lambda: catalog.find(source)), catalog.wanted(source)
+    return compared(found, wanted)
+
+
+def compared(found: Listing | None, wanted: Listing) -> tuple[Difference, ...]:
+    if found is None:
+        return (Difference("missing", "", wanted.name),)
+    if found.table_uuid != wanted.table_uuid:
+        whose = found.table_uuid or "not published by us"
+        return (Difference("owner", whose, wanted.table_uuid),)
+    pairs = [
+        ("location", found.location, wanted.location),
+        ("schema", _columns(found), _columns(wanted)),
+        ("snapshot", str(found.snapshot), str(wanted.snapshot)),
+        ("metadata", found.metadata_location, wanted.metadata_location),
+        ("topic", found.topic, wanted.topic),
+    ]
+    return tuple(Difference(*pair) for pair in pairs if pair[1] != pair[2])
+
+
+def refuse_what_is_not_ours(
+    catalog: PublishingCatalog, source: SourceTable, found: Listing
+) -> None:
+    if found.table_uuid == source.uuid:
+        return
+    if found.topic == source.topic:
+        raise NotOurTable(
+            f"{catalog.name}: {found.name} shows an earlier table of {source.topic!r}"
+            f" (uuid {found.table_uuid}), which this one is not.",
+            f"If that one is no longer needed: tableflow catalogs check {source.topic} --repair",
+        )
+    raise NotOurTable(
+        f"{catalog.name}: there is already something called {found.name}, at {found.location}, that"
+        " was not published from here. It stays as it is.",
+        "Rename or drop it, or publish to another database: see `catalogs:` in tableflow.yaml.",
+    )
+
+
+def _columns(listing: Listing) -> str:
+    return ", ".join(
+        f"{column.name} {column.type}" + (f" -- {column.comment}" if column.comment else "")
+        for column in listing.columns
+    )
+
+
+def _patiently(ask: Callable[[], T]) -> T:
+    for pause in PAUSES:
+        try:
+            return ask()
+        except CatalogAway:
+            time.sleep(pause)
+    return ask()

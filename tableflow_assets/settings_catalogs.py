@@ -1,0 +1,94 @@
+"""The catalogs that tables are published to, beside the one that owns them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from tableflow_assets.settings_blocks import (
+    Block,
+    Format,
+    HttpUrl,
+    Identifier,
+    Line,
+    SecretRef,
+    both_or_neither,
+)
+
+
+class AwsAccess(Block):
+    """How AWS is reached. Without keys, as the machine is; with a role, by assuming it."""
+
+    region: Line = "us-east-1"
+    endpoint: HttpUrl | None = None
+    access_key: SecretRef | None = None
+    secret_key: SecretRef | None = None
+    role_arn: Line | None = None
+    external_id: Line | None = None
+
+    @model_validator(mode="after")
+    def _keys_come_in_pairs(self) -> Self:
+        both_or_neither(self, "access_key", "secret_key")
+        return self
+
+
+class GlueSettings(AwsAccess):
+    type: Literal["glue"]
+    # None: the id of the Kafka cluster, as far as Glue and Athena allow its letters.
+    database: Identifier | None = None
+    # What a table is shown as where it is kept in both formats.
+    format: Format = "iceberg"
+
+
+class UnitySettings(Block):
+    type: Literal["unity"]
+    host: HttpUrl
+    # `databricks`: OAuth for machines, by client id and secret. `open_source`: a token, or nothing.
+    flavor: Literal["databricks", "open_source"] = "databricks"
+    catalog: Identifier
+    schema_name: Identifier | None = Field(default=None, alias="schema")
+    client_id: SecretRef | None = None
+    client_secret: SecretRef | None = None
+    token: SecretRef | None = None
+
+    @model_validator(mode="after")
+    def _credentials_fit(self) -> Self:
+        both_or_neither(self, "client_id", "client_secret")
+        return self
+
+
+class SnowflakeSettings(Block):
+    type: Literal["snowflake"]
+    account: Line
+    user: Line
+    private_key: SecretRef  # PEM, PKCS 8
+    private_key_passphrase: SecretRef | None = None
+    role: Line | None = None
+    warehouse: Line | None = None
+    database: Identifier
+    schema_name: Identifier | None = Field(default=None, alias="schema")
+
+
+class OtherRestSettings(Block):
+    """Another Iceberg REST catalog: Polaris, Nessie, Lakekeeper, Glue's or Unity's own endpoint."""
+
+    type: Literal["rest"]
+    uri: HttpUrl
+    warehouse: Line | None = None
+    namespace: Identifier | None = None
+    oauth2_server_uri: HttpUrl | None = None
+    scope: Line = "catalog"
+    client_id: SecretRef | None = None
+    client_secret: SecretRef | None = None
+
+    @model_validator(mode="after")
+    def _credentials_come_in_pairs(self) -> Self:
+        both_or_neither(self, "client_id", "client_secret")
+        return self
+
+
+PublishingSettings = Annotated[
+    GlueSettings | UnitySettings | SnowflakeSettings | OtherRestSettings,
+    Field(discriminator="type"),
+]
