@@ -8,10 +8,14 @@ from pathlib import Path
 
 import click
 
+from tableflow_assets import masking
 from tableflow_assets.commands import (
+    aws,
     bench,
+    catalogs,
     chaos,
     config,
+    connect,
     dead_letters,
     demo,
     forget,
@@ -28,6 +32,7 @@ from tableflow_assets.commands import (
     resume,
     retention,
     rollback,
+    snowflake,
     soak,
     stack,
     tag,
@@ -55,7 +60,11 @@ tableflow.add_command(topics.status)
 tableflow.add_command(topics.verify)
 tableflow.add_command(topics.materialize)
 tableflow.add_command(query.query)
+tableflow.add_command(connect.connect)
 tableflow.add_command(products.products)
+tableflow.add_command(catalogs.catalogs)
+tableflow.add_command(aws.aws)
+tableflow.add_command(snowflake.snowflake)
 tableflow.add_command(history.history)
 tableflow.add_command(tag.tag)
 tableflow.add_command(rollback.rollback)
@@ -78,6 +87,7 @@ tableflow.add_command(soak.soak)
 
 
 def main() -> None:
+    masking.install()
     try:
         tableflow(standalone_mode=False)
     except TableflowError as error:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dagster as dg
 
+from tableflow_assets.defs.catalogs import catalog_asset, catalog_checks
 from tableflow_assets.defs.checks import exactly_once_check, not_suspended_check
 from tableflow_assets.defs.dead_letters import dead_letter_asset, dead_letter_rate_check
 from tableflow_assets.defs.delta_mirror import delta_mirror_check
 from tableflow_assets.defs.jobs import verify_job, verify_schedule
 from tableflow_assets.defs.maintenance import maintenance_jobs, maintenance_schedules
 from tableflow_assets.defs.maintenance_check import maintenance_check
+from tableflow_assets.defs.masking import mask_secrets
 from tableflow_assets.defs.names import product_key
 from tableflow_assets.defs.new_offsets import new_offsets_sensor
 from tableflow_assets.defs.partitions import windows_of_products
@@ -25,6 +27,7 @@ from tableflow_assets.defs.resources import resources_from
 from tableflow_assets.defs.schema_changes import schema_changes_sensor
 from tableflow_assets.defs.schema_fits import schema_fits_check
 from tableflow_assets.defs.topic_assets import table_asset, topic_asset
+from tableflow_assets.defs.unpublished_tables import unpublished_tables_sensor
 from tableflow_assets.product.products import products_of
 from tableflow_assets.settings import Settings, load_settings
 from tableflow_assets.source.discovery import known_topics
@@ -44,6 +47,7 @@ def build_definitions(settings: Settings) -> dg.Definitions:
             *(table_asset(topic, settings) for topic in topics),
             *(dead_letter_asset(topic, settings) for topic in topics),
             *(product_asset(product, settings, windows) for product in products),
+            *(catalog_asset(name, tables, settings) for name in settings.catalogs),
             *drawn,
         ],
         asset_checks=[
@@ -54,6 +58,7 @@ def build_definitions(settings: Settings) -> dg.Definitions:
             *(maintenance_check(table, settings) for table in tables),
             *(dead_letter_rate_check(topic, settings) for topic in topics),
             *(check for product in products for check in product_checks(product, settings)),
+            *catalog_checks(tables, settings),
         ],
         jobs=[
             verify_job(comparisons, except_for=of_products),
@@ -71,6 +76,7 @@ def build_definitions(settings: Settings) -> dg.Definitions:
             new_offsets_sensor(topics, settings),
             schema_changes_sensor(topics, settings),
             *([product_updates_sensor(products, settings, windows)] if products else []),
+            *([unpublished_tables_sensor(tables, settings)] if settings.catalogs else []),
         ],
         resources=resources_from(settings),
         # A run drives Spark from one process; a process a step would open a session a step.
@@ -78,4 +84,5 @@ def build_definitions(settings: Settings) -> dg.Definitions:
     )
 
 
+mask_secrets()
 defs = build_definitions(load_settings())

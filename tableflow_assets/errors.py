@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from tableflow_assets.masking import masked
+
 
 class TableflowError(Exception):
     """Base of the family. ``next_step`` is a sentence or a command that gets the user further."""
 
     def __init__(self, problem: str, next_step: str = "") -> None:
-        self.problem = problem
-        self.next_step = next_step
+        # A problem may quote what a library said, and that may quote what it was given.
+        self.problem = problem = masked(problem)
+        self.next_step = next_step = masked(next_step)
         super().__init__(f"{problem}\n  Next step: {next_step}" if next_step else problem)
 
 
@@ -23,13 +26,25 @@ class StackError(TableflowError):
 class ServerUnreachable(TableflowError):
     """A server that the path needs does not answer."""
 
+    said = "does not answer"
+
     def __init__(self, server: str, address: str, reason: str, next_step: str = "") -> None:
         self.server = server
         self.address = address
         super().__init__(
-            f"{server} at {address} does not answer: {reason}",
+            f"{server} at {address} {self.said}: {reason}",
             next_step or "Check that it runs (`tableflow stack status`), then run again.",
         )
+
+
+class AccessRefused(ServerUnreachable):
+    """Such a server is there, and we get no further: a password, a certificate, a protocol."""
+
+    said = "gives no access"
+
+
+class TopicRefused(TableflowError):
+    """The cluster lets us in, but not to this topic."""
 
 
 class TopicNotFound(TableflowError):
@@ -54,6 +69,10 @@ class IncompatibleSchema(TableflowError):
 
 class ModeChanged(TableflowError):
     """The settings name another mode than the one that the table was made in."""
+
+
+class LocationChanged(TableflowError):
+    """The settings name another place than the one that the table was made in."""
 
 
 class RebuildFailed(TableflowError):

@@ -59,7 +59,7 @@ class KeySearch:
         whole = Plan(topic, tuple(OffsetRange(p, earliest[p], end[p]) for p in topic.partitions))
         if not whole.size:
             return ()
-        records = read_records(self.pipeline.spark, log.bootstrap_servers, whole)
+        records = read_records(self.pipeline.spark, log.access, whole)
         offsets = F.array_sort(F.collect_list("offset"))
         found = (
             self._of_key(records)

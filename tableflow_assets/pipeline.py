@@ -40,6 +40,7 @@ from tableflow_assets.table.forgotten import without_forgotten
 from tableflow_assets.table.keyed import Branch, last_change_of_every_key, rows_of_changes
 from tableflow_assets.table.layout import keep_layout
 from tableflow_assets.table.ledger import Entry, Ledger, read_ledger
+from tableflow_assets.table.location import own_location, refuse_another_location
 from tableflow_assets.table.read_letters import kept_ahead
 from tableflow_assets.table.suspension import suspending
 
@@ -157,6 +158,8 @@ class Pipeline:
         table = self.catalog.find(self.topic.table)
         if table is None:
             known_tables.refuse_a_vanished_table(self.state_dir, self.topic, self.catalog.namespace)
+        else:
+            refuse_another_location(table, self.topic)
         if table is None or table.current_snapshot() is None:
             schemas = self.schemas()
             first = first_entry(topic, origin_of(self.log, topic))
@@ -217,7 +220,7 @@ class Pipeline:
         if not schemas.registry_was_away:
             return step
         with named_spark_errors(self.spark_table):
-            records = read_records(self.spark, self.log.bootstrap_servers, step)
+            records = read_records(self.spark, self.log.access, step)
             return step.up_to(first_unknown(judge(records, schemas, self.topic.mode)))
 
     def _waits_for_the_registry(self, readable: Plan) -> ServerUnreachable:
@@ -245,7 +248,7 @@ class Pipeline:
     ) -> Committed:
         """Read and decode a step's records, and put them on a branch that no reader sees."""
         with named_spark_errors(self.spark_table):
-            records = read_records(self.spark, self.log.bootstrap_servers, step)
+            records = read_records(self.spark, self.log.access, step)
             records = without_forgotten(records, ledger.entry, schemas.key)
             entry = next_entry(step, ledger, schemas.ids, run_id)
             # What a killed run has kept aside is a letter already, whatever is known by now.
@@ -301,7 +304,8 @@ class Pipeline:
             if self.topic.bad_records == "suspend":
                 raise self._undecodable(dead, count)
             is_skipped = self.topic.bad_records == "skip"
-            keep_dead_letters(self.spark, dead, self.dead_table, entry, is_skipped)
+            place = own_location(self.topic, self.catalog.namespace, self.topic.dead_letter_table)
+            keep_dead_letters(self.spark, dead, self.dead_table, entry, is_skipped, place)
 
     def _undecodable(self, dead: DataFrame, count: int) -> UndecodableRecords:
         first = dead.select("partition", "offset", "problem").limit(5).collect()

@@ -52,7 +52,7 @@ def rebuild_windows(
         if not step.size:
             return NOTHING
 
-        records = read_records(pipeline.spark, pipeline.log.bootstrap_servers, step)
+        records = read_records(pipeline.spark, pipeline.log.access, step)
         records = records.filter(_in_windows("timestamp", start, end))
         records = without_forgotten(records, ledger.entry, schemas.key)
         records = without_dropped(records, ledger.entry)

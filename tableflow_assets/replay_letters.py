@@ -104,9 +104,7 @@ def letters_as_changes(
     letters = letters_marked(spark, pipeline.dead_table, entry, replay_id)
     aside = letters_aside(spark, pipeline.dead_table, entry)
     others = aside.filter(~F.coalesce(F.col("replay_id") == replay_id, F.lit(False)))
-    log = read_records(
-        spark, pipeline.log.bootstrap_servers, _range(pipeline, topic, letters, entry)
-    )
+    log = read_records(spark, pipeline.log.access, _range(pipeline, topic, letters, entry))
     records = without_forgotten(log, entry, schemas.key)
     records = records.join(others.select(*PLACE), list(PLACE), "left_anti")
     decoded = decode(records, schemas, table.schema(), mode)
@@ -127,7 +125,7 @@ def _still_in_log(
     whole = tuple(OffsetRange(p, begin, entry.end[p]) for p, begin in sorted(first.items()))
     if not whole:
         return kept
-    log = read_records(pipeline.spark, pipeline.log.bootstrap_servers, Plan(topic, whole))
+    log = read_records(pipeline.spark, pipeline.log.access, Plan(topic, whole))
     return kept.join(log.select(*PLACE), list(PLACE), "left_semi")
 
 

@@ -16,18 +16,18 @@ from pydantic import Field, field_validator, model_validator
 from tableflow_assets.errors import SettingsError
 from tableflow_assets.settings_blocks import (
     Block,
-    Catalog,
     Dagster,
-    Kafka,
     Line,
     Namespace,
-    Registry,
     Spark,
     Warehouse,
+    Word,
 )
 from tableflow_assets.settings_catalogs import PublishingSettings
 from tableflow_assets.settings_file import Problem, read_document, validated
 from tableflow_assets.settings_product import ProductOptions
+from tableflow_assets.settings_rest import Catalog
+from tableflow_assets.settings_security import Kafka, Registry
 from tableflow_assets.settings_topic import TopicOptions
 from tableflow_assets.table.names import (
     DEAD_LETTER_SUFFIX,
@@ -86,7 +86,7 @@ class SettingsShape(Block):
     topics: Mapping[str, TopicOptions] = Field(default_factory=lambda: {"*": TopicOptions()})
     products: Mapping[str, ProductOptions] = Field(default_factory=dict)
     # Where tables are shown, too, beside the catalog that owns them.
-    catalogs: Mapping[str, PublishingSettings] = Field(default_factory=dict)
+    catalogs: Mapping[Word, PublishingSettings] = Field(default_factory=dict)
 
     @model_validator(mode="before")
     @classmethod
@@ -268,3 +268,29 @@ def _misfits(shape: SettingsShape) -> Iterator[Problem]:
             elif (option, why, instead) not in of_defaults:
                 text = f"the defaults set `{option}`: {why}; set `{instead}` here"
                 yield Problem(("topics", name), text)
+    yield from _unknown_catalogs(shape)
+    if shape.catalog is None:
+        yield from _places_that_the_embedded_catalog_refuses(shape)
+
+
+def _places_that_the_embedded_catalog_refuses(shape: SettingsShape) -> Iterator[Problem]:
+    entries: dict[tuple[str, ...], TopicOptions] = {("defaults",): shape.defaults}
+    entries |= {("topics", name): options for name, options in shape.topics.items()}
+    for place, options in entries.items():
+        if options.location is not None:
+            why = "the embedded catalog keeps tables in its own bucket only: leave it out, or name your"
+            yield Problem((*place, "location"), f"{why} own `catalog`")
+
+
+def _unknown_catalogs(shape: SettingsShape) -> Iterator[Problem]:
+    entries: list[tuple[tuple[str, ...], TopicOptions | ProductOptions]] = [
+        (("defaults",), shape.defaults),
+        *((("topics", name), options) for name, options in shape.topics.items()),
+        *((("products", name), options) for name, options in shape.products.items()),
+    ]
+    for place, options in entries:
+        if unknown := sorted(set(options.catalogs or ()) - set(shape.catalogs)):
+            known = ", ".join(sorted(shape.catalogs)) or "none"
+            yield Problem(
+                (*place, "catalogs"), f"{unknown[0]!r} is not under `catalogs`; there: {known}"
+            )

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Annotated, Literal, Self
 
-import pydantic
-from pydantic import (
-    AfterValidator,
-    BeforeValidator,
-    PlainSerializer,
-    field_validator,
-    model_validator,
-)
+from pydantic import AfterValidator, BeforeValidator, PlainSerializer, model_validator
 from pydantic_core import PydanticCustomError
 
-from tableflow_assets.errors import SettingsError
+from tableflow_assets.settings_base import Block, both_or_neither, refused
 from tableflow_assets.settings_file import shown
+from tableflow_assets.settings_secrets import SecretRef
 from tableflow_assets.settings_terms import (
     compaction,
     partition_term,
@@ -29,9 +22,8 @@ from tableflow_assets.settings_terms import (
 )
 from tableflow_assets.settings_values import age, age_text, cron, file_bytes, usable_age
 
-
-def _refused(why: str) -> PydanticCustomError:
-    return PydanticCustomError("refused", why)
+# For those who look for them here, beside what this file makes of them.
+__all__ = ["Block", "SecretRef", "both_or_neither"]
 
 
 def _shaped(pattern: str, expected: str, *, quiet: bool = False) -> AfterValidator:
@@ -41,7 +33,7 @@ def _shaped(pattern: str, expected: str, *, quiet: bool = False) -> AfterValidat
         if re.fullmatch(pattern, value):
             return value
         if quiet and set(value) & set("@?;="):
-            raise _refused(f"must be {expected} (the value is not repeated: it may hold a secret)")
+            raise refused(f"must be {expected} (the value is not repeated: it may hold a secret)")
         raise PydanticCustomError("mismatch", f"must be {expected}")
 
     return AfterValidator(check)
@@ -63,7 +55,7 @@ def _refusing() -> Iterator[None]:
     try:
         yield
     except ValueError as error:
-        raise _refused(str(error)) from None
+        raise refused(str(error)) from None
 
 
 def _age_of(value: object) -> object:
@@ -73,19 +65,19 @@ def _age_of(value: object) -> object:
             return usable_age(value)
         if isinstance(value, str):
             return usable_age(age(value))
-    raise _refused(f"must be text such as 90 days; got {shown(value)}")
+    raise refused(f"must be text such as 90 days; got {shown(value)}")
 
 
 def _not_empty(values: tuple[str, ...]) -> tuple[str, ...]:
     # Not `min_length`: that would also complain when the only item is wrong, a second time.
     if not values:
-        raise _refused("must have at least one item; leave the key out for the default")
+        raise refused("must have at least one item; leave the key out for the default")
     return values
 
 
 def _not_twice(values: tuple[str, ...]) -> tuple[str, ...]:
     if twice := sorted({value for value in values if values.count(value) > 1}):
-        raise _refused(f"names {twice[0]!r} twice")
+        raise refused(f"names {twice[0]!r} twice")
     return values
 
 
@@ -105,6 +97,23 @@ Owner = Annotated[str, _shaped(rf"team:.+|{_EMAIL}", "team:name or an email addr
 HttpUrl = Annotated[str, _shaped(_HTTP, "http(s)://host, no password, no query", quiet=True)]
 Servers = Annotated[str, _shaped(rf"{_SERVER}(,{_SERVER})*", "host:port,host:port", quiet=True)]
 S3Url = Annotated[str, _shaped(r"s3://[a-z0-9.-]+(/[^\s@?#]*)?", "s3://bucket/path", quiet=True)]
+RoleArn = Annotated[
+    str,
+    _shaped(r"arn:aws[\w-]*:iam::\d{12}:role/[\w+=,.@/-]+", "arn:aws:iam::<account>:role/<name>"),
+]
+KmsKey = Annotated[
+    str, _shaped(r"arn:aws[\w-]*:kms:[\w-]+:\d{12}:(key|alias)/[\w/-]+", "the ARN of a KMS key")
+]
+ExternalId = Annotated[
+    str, _shaped(r"[\w+=,.@:/-]{2,1224}", "2 to 1224 of: letters, digits, +=,.@:/-")
+]
+Folder = Annotated[
+    str,
+    _shaped(
+        r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[A-Za-z0-9._=/-]*)?",
+        "s3://bucket/prefix, of letters, digits and . _ = -",
+    ),
+]
 SparkUrl = Annotated[str, _shaped(_SPARK, _SPARK_HELP, quiet=True)]
 Mode = Literal["append", "upsert", "cdc", "cdc_history"]
 Format = Literal["iceberg", "delta"]
@@ -119,72 +128,25 @@ Age = Annotated[
 ]
 
 
-class Block(pydantic.BaseModel):
-    """Strict: "5" is no integer. Only lists are converted: to tuples, so that they are frozen."""
+class Encryption(Block):
+    """What every object that we write asks the store to be encrypted with."""
 
-    model_config = pydantic.ConfigDict(
-        frozen=True, extra="forbid", strict=True, hide_input_in_errors=True
-    )
+    type: Literal["s3", "kms"]
+    # None: the key that AWS keeps for S3 in the account.
+    kms_key: KmsKey | None = None
 
-
-def both_or_neither(block: Block, first: str, second: str) -> None:
-    """For a block's validator."""
-    if (getattr(block, first) is None) != (getattr(block, second) is None):
-        raise _refused(f"needs both {first} and {second}, or neither")
-
-
-class SecretRef(Block):
-    """The name of an environment variable. The secret itself is read when used, and never kept."""
-
-    env: str
-
-    @model_validator(mode="before")
-    @classmethod
-    def _is_reference(cls, value: object) -> object:
-        if isinstance(value, dict | SecretRef):
-            return value
-        raise _refused(
-            "a secret must not stand in this file: put it into an environment variable "
-            "and write {env: NAME_OF_THE_VARIABLE}"
-        )
-
-    @field_validator("env", mode="before")
-    @classmethod
-    def _is_variable(cls, value: object) -> object:
-        if isinstance(value, str) and re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value):
-            return value
-        raise _refused("must be the name of an environment variable, not the secret itself")
-
-    def resolve(self) -> str:
-        value = os.environ.get(self.env)
-        if value:
-            return value
-        raise SettingsError(
-            f"The environment variable {self.env} is not set, or empty.",
-            f"Set it where tableflow runs, for example: export {self.env}=...",
-        )
-
-    @pydantic.model_serializer
-    def show(self) -> str:
-        return f"{self} ({'set' if os.environ.get(self.env) else 'not set'})"
-
-    def __str__(self) -> str:
-        return f"env:{self.env}"
-
-    def __repr__(self) -> str:
-        return f"SecretRef({self})"
-
-
-class Kafka(Block):
-    bootstrap_servers: Servers
-
-
-class Registry(Block):
-    url: HttpUrl
+    @model_validator(mode="after")
+    def _key_is_for_kms(self) -> Self:
+        if self.type != "kms" and self.kms_key is not None:
+            raise refused("`kms_key` goes with `type: kms`")
+        return self
 
 
 class Warehouse(Block):
-    """Object storage. Without keys, the machine's own S3 credentials are used."""
+    """Object storage. Without keys, the machine's own S3 credentials are used.
+
+    With a role, they are only what the role is assumed with.
+    """
 
     location: S3Url
     endpoint: HttpUrl | None = None
@@ -192,25 +154,15 @@ class Warehouse(Block):
     path_style: bool = False
     access_key: SecretRef | None = None
     secret_key: SecretRef | None = None
+    role_arn: RoleArn | None = None
+    external_id: ExternalId | None = None
+    sse: Encryption | None = None
 
     @model_validator(mode="after")
-    def _keys_come_in_pairs(self) -> Self:
+    def _parts_fit(self) -> Self:
         both_or_neither(self, "access_key", "secret_key")
-        return self
-
-
-class Catalog(Block):
-    """An Iceberg REST catalog. Without a client, it is asked without authentication."""
-
-    uri: HttpUrl
-    oauth2_server_uri: HttpUrl | None = None
-    scope: Line = "catalog"
-    client_id: SecretRef | None = None
-    client_secret: SecretRef | None = None
-
-    @model_validator(mode="after")
-    def _credentials_come_in_pairs(self) -> Self:
-        both_or_neither(self, "client_id", "client_secret")
+        if self.external_id is not None and self.role_arn is None:
+            raise refused("`external_id` goes with `role_arn`")
         return self
 
 

@@ -6,6 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from tableflow_assets.settings_base import refused
 from tableflow_assets.settings_blocks import (
     Block,
     Format,
@@ -13,8 +14,20 @@ from tableflow_assets.settings_blocks import (
     Identifier,
     Line,
     SecretRef,
+    Word,
     both_or_neither,
 )
+from tableflow_assets.settings_rest import OtherRestSettings
+from tableflow_assets.settings_snowflake import SnowflakeSettings
+
+__all__ = [
+    "AwsAccess",
+    "GlueSettings",
+    "OtherRestSettings",
+    "PublishingSettings",
+    "SnowflakeSettings",
+    "UnitySettings",
+]
 
 
 class AwsAccess(Block):
@@ -51,40 +64,20 @@ class UnitySettings(Block):
     client_id: SecretRef | None = None
     client_secret: SecretRef | None = None
     token: SecretRef | None = None
+    # A SQL warehouse of Databricks: it lets Unity read changed columns without listing the table anew.
+    warehouse_id: Word | None = None
 
     @model_validator(mode="after")
     def _credentials_fit(self) -> Self:
         both_or_neither(self, "client_id", "client_secret")
-        return self
-
-
-class SnowflakeSettings(Block):
-    type: Literal["snowflake"]
-    account: Line
-    user: Line
-    private_key: SecretRef  # PEM, PKCS 8
-    private_key_passphrase: SecretRef | None = None
-    role: Line | None = None
-    warehouse: Line | None = None
-    database: Identifier
-    schema_name: Identifier | None = Field(default=None, alias="schema")
-
-
-class OtherRestSettings(Block):
-    """Another Iceberg REST catalog: Polaris, Nessie, Lakekeeper, Glue's or Unity's own endpoint."""
-
-    type: Literal["rest"]
-    uri: HttpUrl
-    warehouse: Line | None = None
-    namespace: Identifier | None = None
-    oauth2_server_uri: HttpUrl | None = None
-    scope: Line = "catalog"
-    client_id: SecretRef | None = None
-    client_secret: SecretRef | None = None
-
-    @model_validator(mode="after")
-    def _credentials_come_in_pairs(self) -> Self:
-        both_or_neither(self, "client_id", "client_secret")
+        if self.flavor == "open_source":
+            for wrong in ("client_id", "warehouse_id"):
+                if getattr(self, wrong) is not None:
+                    raise refused(
+                        f"{wrong} is for databricks; open_source takes a token or nothing"
+                    )
+        elif (self.client_id is None) == (self.token is None):
+            raise refused("needs either client_id and client_secret (a service principal) or token")
         return self
 
 

@@ -17,6 +17,7 @@ from tableflow_assets.settings_blocks import (
     Compaction,
     Cron,
     FileSize,
+    Folder,
     Format,
     Line,
     Mode,
@@ -76,6 +77,8 @@ class TopicOptions(Block):
     compaction: Compaction = "binpack"
     # When the table is looked after, as a cron schedule. None: never.
     maintenance: Cron | None = "0 * * * *"
+    # Where the table and its dead letters are made, each in a folder of its own. None: as the catalog does.
+    location: Folder | None = None
     # The catalogs, of those under `catalogs`, that show the table. None: all of them.
     catalogs: Annotated[tuple[Line, ...], Field(strict=False), NOT_TWICE] | None = None
 

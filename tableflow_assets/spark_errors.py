@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from pyspark.errors import PySparkException
 
 from tableflow_assets.errors import CommitConflict, ServerUnreachable, TableflowError
+from tableflow_assets.source.spark_refusals import spark_refusal
+from tableflow_assets.storage_faults import storage_fault
 
 # What catalogs and Iceberg say when another commit came between reading the table and writing it.
 LOST_RACE = (
@@ -41,6 +43,10 @@ def _named(text: str, table: str) -> TableflowError | None:
             f"Another writer committed to {table} at the same moment.",
             "Nothing was written twice or lost: run again, it continues after that commit.",
         )
+    if "S3Exception" in text and (fault := storage_fault(text, "the address that Spark has of it")):
+        return fault
+    if refusal := spark_refusal(text):
+        return refusal
     for server, (words, address) in AWAY.items():
         if re.search(words, text):
             found = re.search(address, text)

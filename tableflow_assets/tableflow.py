@@ -14,6 +14,7 @@ from tableflow_assets.errors import SettingsError
 from tableflow_assets.pipeline import Pipeline
 from tableflow_assets.product.products import Product, products_of
 from tableflow_assets.product.runner import Runner
+from tableflow_assets.publishing import Publisher
 from tableflow_assets.settings import Settings, Topic
 from tableflow_assets.source.discovery import discover, known_topics
 from tableflow_assets.source.log import Log
@@ -30,12 +31,12 @@ class Tableflow:
 
     @cached_property
     def log(self) -> Log:
-        return Log(connections.kafka_address(self.settings))
+        return Log(connections.kafka_access(self.settings))
 
     @cached_property
     def registry(self) -> Registry:
         return Registry(
-            connections.registry_address(self.settings), self.settings.state_dir / "schemas"
+            connections.registry_access(self.settings), self.settings.state_dir / "schemas"
         )
 
     @cached_property
@@ -43,6 +44,10 @@ class Tableflow:
         return RestCatalog(
             connections.catalog_connection(self.settings), connections.s3_connection(self.settings)
         )
+
+    @cached_property
+    def publisher(self) -> Publisher:
+        return Publisher(self.settings, self.catalog)
 
     @cached_property
     def spark(self) -> SparkSession:

@@ -13,9 +13,11 @@ import pytest
 
 from tableflow_assets import connections
 from tableflow_assets.settings import Settings
+from tableflow_assets.stack.seaweed import SeaweedServer
 from tableflow_assets.stack.stack import Stack
 from tableflow_assets.tableflow import Tableflow
 from tableflow_assets_tests.kafka_topics import KafkaTopic
+from tableflow_assets_tests.seaweed import running_seaweed
 
 
 def pytest_configure() -> None:
@@ -35,6 +37,13 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
         return
     with Stack(tmp_path_factory.mktemp("stack")) as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def seaweed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SeaweedServer]:
+    """The object store and the catalog alone: for tests of who may do what with them."""
+    with running_seaweed(tmp_path_factory.mktemp("seaweed")) as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

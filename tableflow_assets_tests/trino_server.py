@@ -19,6 +19,8 @@ from typing import Any
 import httpx
 import pytest
 
+from tableflow_assets.connect.access import Access
+from tableflow_assets.connect.trino import snippet
 from tableflow_assets.connections import CatalogConnection, S3Connection
 from tableflow_assets_tests.ports import closed_port
 
@@ -132,23 +134,9 @@ def _configure(folder: Path, port: int, catalog: CatalogConnection, storage: S3C
         "catalog.config-dir": folder / "catalog",
         "plugin.dir": Path(os.environ["TABLEFLOW_TRINO"]) / "plugin",
     }
-    lake = {
-        "connector.name": "iceberg",
-        "iceberg.catalog.type": "rest",
-        "iceberg.rest-catalog.uri": catalog.uri,
-        "iceberg.rest-catalog.warehouse": storage.warehouse,
-        "iceberg.rest-catalog.security": "OAUTH2",
-        "iceberg.rest-catalog.oauth2.credential": f"{catalog.client_id}:{catalog.client_secret}",
-        "iceberg.rest-catalog.oauth2.server-uri": catalog.oauth2_server_uri,
-        "iceberg.rest-catalog.oauth2.scope": catalog.scope,
-        "fs.native-s3.enabled": "true",
-        "s3.endpoint": storage.endpoint,
-        "s3.region": storage.region,
-        "s3.path-style-access": "true",
-        "s3.aws-access-key": storage.access_key,
-        "s3.aws-secret-key": storage.secret_key,
-    }
     (folder / "catalog").mkdir()
-    for file, values in (("config.properties", server), ("catalog/lake.properties", lake)):
-        lines = [f"{name}={value}" for name, value in values.items() if value is not None]
-        (folder / file).write_text("\n".join(lines) + "\n")
+    # What `tableflow connect trino` prints.
+    access = Access(catalog, storage, "reader", is_embedded=True, spark_catalog="lake")
+    (folder / "catalog" / "lake.properties").write_text(snippet(access))
+    lines = [f"{name}={value}" for name, value in server.items()]
+    (folder / "config.properties").write_text("\n".join(lines) + "\n")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tableflow_assets.connections import CatalogConnection, S3Connection
+from tableflow_assets.storage import with_keys
 
 if TYPE_CHECKING:
     import duckdb
@@ -31,14 +32,15 @@ def connect_duckdb(
     for extension in EXTENSIONS:
         connection.execute(f"LOAD {_quoted(str(_extension_file(extension, duckdb.__version__)))}")
     alias = CATALOG_ALIAS if views is None else NOW_ALIAS
-    for statement in attach_statements(catalog, storage, alias):
+    for statement in attach_statements(catalog, with_keys(storage), alias):
         connection.execute(statement)
-    schema = f"{CATALOG_ALIAS}.{_name(catalog.namespace)}"
+    schema = f"{CATALOG_ALIAS}.{identifier(catalog.namespace)}"
     if views is not None:
         connection.execute(f"ATTACH ':memory:' AS {CATALOG_ALIAS}")
         connection.execute(f"CREATE SCHEMA {schema}")
         for table, source in views.items():
-            connection.execute(f"CREATE VIEW {schema}.{_name(table)} AS SELECT * FROM {source}")  # noqa: S608  (quoted)
+            view = f"{schema}.{identifier(table)}"
+            connection.execute(f"CREATE VIEW {view} AS SELECT * FROM {source}")  # noqa: S608  (quoted)
     connection.execute(f"USE {schema}")
     return connection
 
@@ -46,7 +48,7 @@ def connect_duckdb(
 def iceberg_source(namespace: str, table: str, snapshot: int | None = None) -> str:
     """For ``views``: a table of the catalog, as of a snapshot."""
     at = "" if snapshot is None else f" AT (VERSION => {snapshot:d})"
-    return f"{NOW_ALIAS}.{_name(namespace)}.{_name(table)}{at}"
+    return f"{NOW_ALIAS}.{identifier(namespace)}.{identifier(table)}{at}"
 
 
 def delta_source(location: str, version: int | None = None) -> str:
@@ -64,31 +66,43 @@ def attach_statements(
     s3_secret = {
         "KEY_ID": storage.access_key,
         "SECRET": storage.secret_key,
+        "SESSION_TOKEN": storage.session_token,
         "REGION": storage.region,
         "ENDPOINT": endpoint,
         "URL_STYLE": "path" if storage.path_style else "vhost",
     }
-    iceberg_secret = {
-        "CLIENT_ID": catalog.client_id,
-        "CLIENT_SECRET": catalog.client_secret,
-        "OAUTH2_SERVER_URI": catalog.oauth2_server_uri,
-        "OAUTH2_SCOPE": catalog.scope,
-    }
-    is_closed = catalog.client_id is not None
-    access = "SECRET iceberg_secret" if is_closed else "AUTHORIZATION_TYPE 'none'"
+    access, secret = _access(catalog)
+    warehouse, address = catalog.warehouse or storage.warehouse, catalog.uri
+    if catalog.sigv4 is not None:  # DuckDB reads service and region from the host's name
+        address = address.split("://")[-1]
     return [
         f"CREATE SECRET s3_secret (TYPE s3, {_options(s3_secret)}, USE_SSL {tls})",
-        *([f"CREATE SECRET iceberg_secret (TYPE iceberg, {_options(iceberg_secret)})"] * is_closed),
-        f"ATTACH {_quoted(storage.warehouse)} AS {alias}"
-        f" (TYPE iceberg, {access}, ENDPOINT {_quoted(catalog.uri)})",
+        *([f"CREATE SECRET iceberg_secret (TYPE iceberg, {_options(secret)})"] if secret else ()),
+        f"ATTACH {_quoted(warehouse)} AS {alias} (TYPE iceberg, {access}, ENDPOINT {_quoted(address)})",
     ]
+
+
+def _access(catalog: CatalogConnection) -> tuple[str, dict[str, str | None]]:
+    """How ATTACH is let in, and the secret that it needs for it."""
+    if catalog.sigv4 is not None:
+        return "AUTHORIZATION_TYPE 'sigv4', SECRET s3_secret", {}
+    if catalog.token is not None:
+        return "SECRET iceberg_secret", {"TOKEN": catalog.token}
+    if catalog.client_id is None:
+        return "AUTHORIZATION_TYPE 'none'", {}
+    return "SECRET iceberg_secret", {
+        "CLIENT_ID": catalog.client_id,
+        "CLIENT_SECRET": catalog.client_secret,
+        "OAUTH2_SERVER_URI": catalog.oauth2_server_uri or f"{catalog.uri}/v1/oauth/tokens",
+        "OAUTH2_SCOPE": catalog.scope,
+    }
 
 
 def _options(values: dict[str, str | None]) -> str:
     return ", ".join(f"{key} {_quoted(value)}" for key, value in values.items() if value)
 
 
-def _name(text: str) -> str:
+def identifier(text: str) -> str:
     return '"' + text.replace('"', '""') + '"'
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
@@ -14,19 +14,21 @@ T = TypeVar("T")
 Done = Literal["nothing", "created", "replaced"]
 Load = Callable[[], SourceTable]
 LOST_RACES = 5
-PAUSES = (0.5, 1.0, 2.0)  # seconds before a catalog that is away is asked again
+# Seconds before a catalog that is away is asked again.
+PATIENT = (0.5, 1.0, 2.0)
+IN_A_RUN = (0.5,)
 
 
 @dataclass(frozen=True)
 class Difference:
     """One way in which a catalog's listing is not what it should be."""
 
-    what: str  # location, schema, snapshot, metadata, missing, owner
+    what: str  # location, schema, snapshot, metadata or topic
     listed: str
     wanted: str
 
 
-def publish(catalog: PublishingCatalog, load: Load) -> Done:
+def publish(catalog: PublishingCatalog, load: Load, pauses: Sequence[float] = PATIENT) -> Done:
     """Let the catalog list the table as it is now.
 
     The table is loaded after the catalog was asked what it lists: so what replaces a listing is never
@@ -34,7 +36,7 @@ def publish(catalog: PublishingCatalog, load: Load) -> Done:
     """
     for lost in range(LOST_RACES):
         try:
-            return _patiently(lambda: _publish(catalog, load))
+            return _patiently(lambda: _publish(catalog, load), pauses)
         except ListingChanged:
             if lost == LOST_RACES - 1:
                 raise
@@ -57,13 +59,13 @@ def _publish(catalog: PublishingCatalog, load: Load) -> Done:
     return "replaced"
 
 
-def republish(catalog: PublishingCatalog, load: Load) -> Done:
+def republish(catalog: PublishingCatalog, load: Load, pauses: Sequence[float] = PATIENT) -> Done:
     """As `publish`; an entry of ours for an earlier table of the same topic is replaced as a whole."""
     source = load()
-    found = _patiently(lambda: catalog.find(source))
+    found = _patiently(lambda: catalog.find(source), pauses)
     if found is not None and found.topic == source.topic and found.table_uuid != source.uuid:
         catalog.drop(source, found)
-    return publish(catalog, load)
+    return publish(catalog, load, pauses)
 
 
 def unpublish(catalog: PublishingCatalog, source: SourceTable) -> bool:
@@ -76,18 +78,8 @@ def unpublish(catalog: PublishingCatalog, source: SourceTable) -> bool:
     return True
 
 
-def differences(catalog: PublishingCatalog, source: SourceTable) -> tuple[Difference, ...]:
+def compared(found: Listing, wanted: Listing) -> tuple[Difference, ...]:
     """What the catalog says that is not so; empty where all of it is."""
-    found, wanted = _patiently(lambda: catalog.find(source)), catalog.wanted(source)
-    return compared(found, wanted)
-
-
-def compared(found: Listing | None, wanted: Listing) -> tuple[Difference, ...]:
-    if found is None:
-        return (Difference("missing", "", wanted.name),)
-    if found.table_uuid != wanted.table_uuid:
-        whose = found.table_uuid or "not published by us"
-        return (Difference("owner", whose, wanted.table_uuid),)
     pairs = [
         ("location", found.location, wanted.location),
         ("schema", _columns(found), _columns(wanted)),
@@ -123,8 +115,8 @@ def _columns(listing: Listing) -> str:
     )
 
 
-def _patiently(ask: Callable[[], T]) -> T:
-    for pause in PAUSES:
+def _patiently(ask: Callable[[], T], pauses: Sequence[float] = PATIENT) -> T:
+    for pause in pauses:
         try:
             return ask()
         except CatalogAway:

@@ -6,15 +6,28 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import TypeVar
 
-from pyiceberg.catalog import Catalog, load_catalog
-from pyiceberg.exceptions import BadRequestError, CommitFailedException, NoSuchTableError, RESTError
+from pyiceberg.catalog import Catalog
+from pyiceberg.exceptions import (
+    AuthorizationExpiredError,
+    BadRequestError,
+    CommitFailedException,
+    ForbiddenError,
+    NoSuchTableError,
+    OAuthError,
+    RESTError,
+    UnauthorizedError,
+)
 from pyiceberg.table import Table
-from requests.exceptions import RequestException
+from requests.exceptions import RequestException, SSLError
 
+from tableflow_assets import secrets
+from tableflow_assets.catalog.file_io import s3_properties
 from tableflow_assets.connections import CatalogConnection, S3Connection
-from tableflow_assets.errors import ServerUnreachable
+from tableflow_assets.errors import AccessRefused, ServerUnreachable
+from tableflow_assets.storage_faults import storage_fault
 
 T = TypeVar("T")
+REFUSALS = (OAuthError, UnauthorizedError, AuthorizationExpiredError, ForbiddenError)
 
 
 class RestCatalog:
@@ -30,11 +43,13 @@ class RestCatalog:
 
     @cached_property
     def iceberg(self) -> Catalog:
-        # Imported here: what it mends takes a while to load, and most processes never need it.
+        # Imported here: these take a while to load, and most processes never need them.
         from tableflow_assets.catalog.pyiceberg_mend import mend
+        from tableflow_assets.catalog.rest_session import RestClient
 
         mend()
-        return self.ask(lambda: load_catalog("tableflow", **_properties(self)))
+        properties = _properties(self)
+        return self.ask(lambda: RestClient("tableflow", lambda: self.connection, properties))
 
     def identifier(self, table: str) -> tuple[str, str]:
         return (self.namespace, table)
@@ -56,25 +71,39 @@ class RestCatalog:
             if "sequence number" in str(error):  # how SeaweedFS says that another commit came first
                 raise CommitFailedException(str(error)) from error
             raise  # the catalog is there and says that we asked for nonsense
+        except REFUSALS as error:
+            secrets.forget()
+            raise self._refused(
+                error,
+                "Check the credentials under `catalog:` in tableflow.yaml, and that they may create,"
+                f" change and drop tables of the namespace {self.namespace!r}.",
+            ) from error
+        except SSLError as error:
+            raise self._refused(
+                error,
+                "Check `tls` under `catalog:` in tableflow.yaml: the authority that its certificate is"
+                " of, and our own certificate if it asks for one.",
+            ) from error
         except (RequestException, RESTError) as error:
             raise ServerUnreachable(
                 "The Iceberg catalog", self.connection.uri, f"{type(error).__name__}: {error}"
             ) from error
+        except OSError as error:  # of the object store, where a table's manifests are
+            fault = storage_fault(str(error), self.storage.address, self.storage.region)
+            if fault is not None:
+                raise fault from error
+            raise
+
+    def _refused(self, error: Exception, next_step: str) -> AccessRefused:
+        reason = f"{type(error).__name__}: {error}"
+        return AccessRefused("The Iceberg catalog", self.connection.uri, reason, next_step)
 
 
 def _properties(catalog: RestCatalog) -> dict[str, str]:
     connection, storage = catalog.connection, catalog.storage
-    credential = f"{connection.client_id}:{connection.client_secret}"
-    properties = {
+    return {
         "type": "rest",
         "uri": connection.uri,
-        "warehouse": storage.warehouse,
-        "credential": credential if connection.client_id else None,
-        "oauth2-server-uri": connection.oauth2_server_uri,
-        "scope": connection.scope,
-        "s3.endpoint": storage.endpoint,
-        "s3.region": storage.region,
-        "s3.access-key-id": storage.access_key,
-        "s3.secret-access-key": storage.secret_key,
+        "warehouse": connection.warehouse or storage.warehouse,
+        **s3_properties(storage),
     }
-    return {key: value for key, value in properties.items() if value is not None}

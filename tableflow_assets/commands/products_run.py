@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tableflow_assets.commands.published import tell_catalogs
 from tableflow_assets.commands.show import (
     console,
     json_option,
@@ -45,11 +46,14 @@ names_argument = click.argument("names", nargs=-1, metavar="[NAME]...")
 @json_option
 def run(names: tuple[str, ...], everything: bool, as_json: bool) -> None:
     """Bring products up to date with what they read, and then those that read them."""
+    tableflow = tableflow_with_products()
     done = _each(
-        _with_downstream(tableflow_with_products(), names),
+        _with_downstream(tableflow, names),
         lambda runner: runner.run("cli", everything=everything),
         asked_for=names,
     )
+    for name in done.answers:
+        tell_catalogs(tableflow, tableflow.table(name))
     told = [_done(name, one) for name, one in done.answers.items()]
     told += [_done(name) | {"waits": why} for name, why in done.waiting.items()]
     if as_json:

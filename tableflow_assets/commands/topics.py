@@ -10,6 +10,7 @@ import click
 from rich.markup import escape
 from rich.progress import Progress
 
+from tableflow_assets.commands.published import tell_catalogs
 from tableflow_assets.commands.show import (
     console,
     json_option,
@@ -147,6 +148,7 @@ def materialize(topics: tuple[str, ...], as_json: bool) -> None:
                 failures[topic.name] = error  # this topic's own; the others go on
                 continue
             rows.append([topic.name, done.rows, done.dead_letters, len(done.snapshots)])
+            tell_catalogs(tableflow, topic)
     columns = ["topic", "rows", "dead_letters", "commits"]
     if as_json:
         print_json([dict(zip(columns, row, strict=True)) for row in rows])

@@ -6,6 +6,7 @@ import dagster as dg
 from dagster_pyspark import LazyPySparkResource
 
 from tableflow_assets.boundary import reached
+from tableflow_assets.defs.catalogs import tell
 from tableflow_assets.defs.connected import connected_runner
 from tableflow_assets.defs.delta_mirror import mirror_evaluation
 from tableflow_assets.defs.metadata import Metadata
@@ -21,6 +22,7 @@ from tableflow_assets.defs.resources import IcebergCatalogResource
 from tableflow_assets.errors import InputMissing
 from tableflow_assets.product.products import Product
 from tableflow_assets.product.runner import Done, Runner
+from tableflow_assets.publishing import Publisher
 from tableflow_assets.settings import Settings
 
 
@@ -48,6 +50,8 @@ def product_asset(
             return
         reached("before_event")
         _Report(context, runner, settings.namespace, windows).tell(done)
+        published = Publisher(settings, runner.catalog).publish(product.topic)
+        tell(context, product.topic, settings, published)
         yield dg.MaterializeResult()
 
     return update

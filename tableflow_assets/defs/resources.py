@@ -1,93 +1,151 @@
-"""The servers as Dagster resources. Secrets are named here, never held: Dagster reads them at run time."""
+"""The servers as Dagster resources. Secrets are named here, never held: each is read where it is used.
+
+Not by Dagster's `EnvVar`, which knows the environment only: one way for all secrets, and the error of one
+that is missing is ours.
+"""
 
 import os
+import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import dagster as dg
 from dagster_aws.s3 import S3Resource
+from dagster_aws.secretsmanager import SecretsManagerResource
 from dagster_pyspark import LazyPySparkResource
 
-from tableflow_assets import connections
+from tableflow_assets import connections, secrets
 from tableflow_assets.catalog.rest import RestCatalog
-from tableflow_assets.connections import CatalogConnection, S3Connection
+from tableflow_assets.connections import Reader, S3Connection, catalog_of, storage_of
 from tableflow_assets.errors import StackError
 from tableflow_assets.settings import Settings
-from tableflow_assets.settings_blocks import SecretRef
+from tableflow_assets.settings_blocks import SecretRef, Warehouse
+from tableflow_assets.settings_rest import Catalog
+from tableflow_assets.settings_security import KafkaSecurity
+from tableflow_assets.settings_security import Registry as RegistrySettings
+from tableflow_assets.source.kafka_client import KafkaAccess
 from tableflow_assets.source.log import Log
 from tableflow_assets.source.registry import Registry
+from tableflow_assets.source.registry_client import RegistryAccess
 from tableflow_assets.stack.seaweed import BUCKET, REGION
 from tableflow_assets.stack.state import StackState
+from tableflow_assets.storage import s3_client
 
 # The embedded stack makes its own keys; its processes and ours find them under these names.
 EMBEDDED_ACCESS_KEY = "TABLEFLOW_EMBEDDED_ACCESS_KEY"
 EMBEDDED_SECRET_KEY = "TABLEFLOW_EMBEDDED_SECRET_KEY"  # noqa: S105  (a variable's name)
 NOT_STARTED = "embedded stack: not started"
+# Of dagster-aws, whose version is pinned; every run and every tick would say it again.
+warnings.filterwarnings("ignore", ".*SecretsManagerResource", dg.BetaWarning)
+
+
+class SecretsResource(SecretsManagerResource):
+    """AWS Secrets Manager, for settings that refer to it; a region of its own may come with a secret."""
+
+    def reader(self) -> Reader:
+        return _ReaderOf(self)
+
+    def client_in(self, region: str | None) -> Any:
+        if region is None or region == self.region_name:
+            return self.get_client()
+        return self.model_copy(update={"region_name": region}).get_client()
+
+
+class _ReaderOf(Reader):
+    def __init__(self, manager: SecretsResource) -> None:
+        self._client = manager.client_in
+
+    def secret(self, reference: SecretRef) -> str:
+        return reference.resolve(self._client)
+
+    def name(self, reference: SecretRef) -> str:
+        return reference.resolve_name(self._client)
+
+
+def _client_of(manager: SecretsResource | None) -> secrets.MakeClient | None:
+    """Without the resource, AWS Secrets Manager is reached as the machine is."""
+    return manager.client_in if manager else None
 
 
 class KafkaResource(dg.ConfigurableResource[Log]):
-    """The cluster whose topics become tables."""
+    """The cluster whose topics become tables. ``security``: as the settings have it."""
 
     bootstrap_servers: str
+    security: dict[str, Any] | None = None
+    secretsmanager: dg.ResourceDependency[SecretsResource]
 
     def log(self) -> Log:
-        return Log(_started(self.bootstrap_servers))
+        security = KafkaSecurity.model_validate(self.security) if self.security else None
+        address = _started(self.bootstrap_servers)
+        return Log(KafkaAccess(address, security, _client_of(self.secretsmanager)))
 
 
 class RegistryResource(dg.ConfigurableResource[Registry]):
-    """The schema registry, by Confluent's API."""
+    """The schema registry, by Confluent's API. ``registry``: as the settings have it."""
 
     url: str
+    registry: dict[str, Any] | None = None
     cache_folder: str
+    secretsmanager: dg.ResourceDependency[SecretsResource]
 
     def client(self) -> Registry:
-        return Registry(_started(self.url), Path(self.cache_folder))
+        block = RegistrySettings.model_validate(self.registry) if self.registry else None
+        access = RegistryAccess(_started(self.url), block, _client_of(self.secretsmanager))
+        return Registry(access, Path(self.cache_folder))
+
+
+class S3Address(S3Resource):
+    """The store that the tables lie in, as `warehouse` in the settings has it."""
+
+    warehouse: dict[str, Any]
+    secretsmanager: dg.ResourceDependency[SecretsResource]
+
+    def storage(self) -> S3Connection:
+        reader = self.secretsmanager.reader()
+        return storage_of(Warehouse.model_validate(self.warehouse), reader)
+
+    def get_client(self) -> Any:
+        return s3_client(self.storage())
+
+    def get_object_to_set_on_execution_context(self) -> Self:
+        # Without the client that it would make at every tick of every sensor, and nobody here uses.
+        return self
 
 
 class IcebergCatalogResource(dg.ConfigurableResource[RestCatalog]):
-    """The Iceberg REST catalog that owns the tables, and the storage they lie in."""
+    """The Iceberg REST catalog that owns the tables, as `catalog` in the settings has it."""
 
-    uri: str
     namespace: str
-    warehouse: str
-    scope: str = "catalog"
-    oauth2_server_uri: str | None = None
-    client_id: str | None = None
-    client_secret: str | None = None
-    path_style: bool = False  # of the storage's addresses
-    s3: dg.ResourceDependency[S3Resource]
+    catalog: dict[str, Any]
+    s3: dg.ResourceDependency[S3Address]
 
     def client(self) -> RestCatalog:
-        catalog = CatalogConnection(
-            uri=_started(self.uri),
-            namespace=self.namespace,
-            oauth2_server_uri=self.oauth2_server_uri,
-            scope=self.scope,
-            client_id=self.client_id,
-            client_secret=self.client_secret,
-        )
-        storage = S3Connection(
-            warehouse=self.warehouse,
-            region=self.s3.region_name or "us-east-1",
-            endpoint=self.s3.endpoint_url,
-            access_key=self.s3.aws_access_key_id,
-            secret_key=self.s3.aws_secret_access_key,
-            path_style=self.path_style,
-        )
-        return RestCatalog(catalog, storage)
+        _started(str(self.catalog["uri"]))
+        block = Catalog.model_validate(self.catalog)
+        reader = self.s3.secretsmanager.reader()
+        return RestCatalog(catalog_of(block, self.namespace, reader), self.s3.storage())
 
 
 def resources_from(settings: Settings) -> dict[str, object]:
     """Resources for the settings' servers; loads, with placeholders, before any was ever started."""
     _export_embedded_keys(settings)
-    s3 = _s3(settings)
+    manager = SecretsResource()
+    s3 = _s3(settings, manager)
+    security = settings.kafka.security if settings.kafka else None
     return {
-        "kafka": KafkaResource(bootstrap_servers=_address(connections.kafka_address, settings)),
+        "kafka": KafkaResource(
+            bootstrap_servers=_address(connections.kafka_address, settings),
+            security=security.as_data() if security else None,
+            secretsmanager=manager,
+        ),
         "registry": RegistryResource(
             url=_address(connections.registry_address, settings),
+            registry=settings.registry.as_data() if settings.registry else None,
             cache_folder=str(settings.state_dir / "schemas"),
+            secretsmanager=manager,
         ),
+        "secretsmanager": manager,
         "s3": s3,
         "catalog": _catalog(settings, s3),
         "pyspark": LazyPySparkResource(
@@ -96,59 +154,40 @@ def resources_from(settings: Settings) -> dict[str, object]:
     }
 
 
-class S3Address(S3Resource):
-    """Without the client that it would make at every tick of every sensor, and nobody here uses."""
-
-    def get_object_to_set_on_execution_context(self) -> Self:
-        return self
-
-
-def _s3(settings: Settings) -> S3Resource:
-    if (given := settings.warehouse) is not None:
-        return S3Address(
-            region_name=given.region,
-            endpoint_url=given.endpoint,
-            aws_access_key_id=_variable(given.access_key),
-            aws_secret_access_key=_variable(given.secret_key),
-        )
+def _s3(settings: Settings, manager: SecretsResource) -> S3Address:
+    block = settings.warehouse.as_data() if settings.warehouse else _embedded_warehouse(settings)
     return S3Address(
-        region_name=REGION,
-        endpoint_url=_address(lambda known: connections.s3_connection(known).endpoint, settings),
-        aws_access_key_id=dg.EnvVar(EMBEDDED_ACCESS_KEY),
-        aws_secret_access_key=dg.EnvVar(EMBEDDED_SECRET_KEY),
+        region_name=block.get("region"),
+        endpoint_url=block.get("endpoint"),
+        warehouse=block,
+        secretsmanager=manager,
     )
 
 
-def _catalog(settings: Settings, s3: S3Resource) -> IcebergCatalogResource:
-    warehouse = settings.warehouse.location if settings.warehouse else f"s3://{BUCKET}/"
-    path_style = settings.warehouse.path_style if settings.warehouse else True
-    if (given := settings.catalog) is not None:
-        return IcebergCatalogResource(
-            uri=given.uri,
-            namespace=settings.namespace,
-            warehouse=warehouse,
-            path_style=path_style,
-            scope=given.scope,
-            oauth2_server_uri=given.oauth2_server_uri,
-            client_id=_variable(given.client_id),
-            client_secret=_variable(given.client_secret),
-            s3=s3,
-        )
+def _embedded_warehouse(settings: Settings) -> dict[str, Any]:
+    return {
+        "location": f"s3://{BUCKET}/",
+        "region": REGION,
+        "endpoint": _address(lambda known: connections.s3_connection(known).endpoint, settings),
+        "path_style": True,
+        "access_key": {"env": EMBEDDED_ACCESS_KEY},
+        "secret_key": {"env": EMBEDDED_SECRET_KEY},
+    }
+
+
+def _catalog(settings: Settings, s3: S3Address) -> IcebergCatalogResource:
+    block = settings.catalog.as_data() if settings.catalog else _embedded_catalog(settings)
+    return IcebergCatalogResource(namespace=settings.namespace, catalog=block, s3=s3)
+
+
+def _embedded_catalog(settings: Settings) -> dict[str, Any]:
     uri = _address(lambda known: connections.catalog_connection(known).uri, settings)
-    return IcebergCatalogResource(
-        uri=uri,
-        namespace=settings.namespace,
-        warehouse=warehouse,
-        path_style=path_style,
-        oauth2_server_uri=f"{uri}/v1/oauth/tokens",
-        client_id=dg.EnvVar(EMBEDDED_ACCESS_KEY),
-        client_secret=dg.EnvVar(EMBEDDED_SECRET_KEY),
-        s3=s3,
-    )
-
-
-def _variable(secret: SecretRef | None) -> dg.EnvVar | None:
-    return dg.EnvVar(secret.env) if secret else None
+    return {
+        "uri": uri,
+        "oauth2_server_uri": f"{uri}/v1/oauth/tokens",
+        "client_id": {"env": EMBEDDED_ACCESS_KEY},
+        "client_secret": {"env": EMBEDDED_SECRET_KEY},
+    }
 
 
 def _address(find: Callable[[Settings], str | None], settings: Settings) -> str:
@@ -172,7 +211,3 @@ def _export_embedded_keys(settings: Settings) -> None:
     if state.access_key:
         os.environ[EMBEDDED_ACCESS_KEY] = state.access_key
         os.environ[EMBEDDED_SECRET_KEY] = state.secret_key
-    else:
-        # Dagster refuses to start a run whose variables are missing, before we could explain why.
-        os.environ.setdefault(EMBEDDED_ACCESS_KEY, "")
-        os.environ.setdefault(EMBEDDED_SECRET_KEY, "")

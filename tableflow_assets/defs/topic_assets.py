@@ -11,6 +11,7 @@ from pyiceberg.table import Table
 
 from tableflow_assets.boundary import reached
 from tableflow_assets.defs import metadata
+from tableflow_assets.defs.catalogs import tell
 from tableflow_assets.defs.connected import connected_pipeline
 from tableflow_assets.defs.dead_letters import report_dead_letters
 from tableflow_assets.defs.delta_mirror import mirror_evaluation
@@ -22,6 +23,7 @@ from tableflow_assets.defs.resources import (
     RegistryResource,
 )
 from tableflow_assets.pipeline import Committed
+from tableflow_assets.publishing import Publisher
 from tableflow_assets.rebuild_windows import rebuild_windows
 from tableflow_assets.settings import Settings, Topic
 from tableflow_assets.source.plan import Plan
@@ -151,10 +153,12 @@ def _ops(topic: Topic, settings: Settings) -> tuple[dg.OpDefinition, ...]:
         catalog: IcebergCatalogResource,
         delta_version: int = NO_DELTA_VERSION,
     ) -> None:
-        """See that the catalog serves the commit, and report every window it touched."""
+        """See that the catalog serves the commit, tell the others, and report every window it touched."""
         reached("before_event")
         _report(context, topic, catalog, committed, delta_version)
         report_dead_letters(context, topic, catalog, committed)
+        published = Publisher(settings, catalog.client()).publish(topic)
+        tell(context, topic, settings, published)
 
     return plan, materialize, mirror, sync_catalog
 

@@ -18,6 +18,7 @@ import pyarrow.fs as pa_fs
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.table import Table
 
+from tableflow_assets.catalog.file_io import arrow_store
 from tableflow_assets.catalog.rest import RestCatalog
 from tableflow_assets.errors import MaintenanceFailed
 from tableflow_assets.maintenance.ages import refuse_too_young
@@ -107,8 +108,8 @@ def _orphans_of(catalog: RestCatalog, table: Table, before: datetime) -> list[Or
 
 
 def _listed(table: Table) -> Iterator[Orphan]:
-    scheme, bucket, root = PyArrowFileIO.parse_location(table.location().rstrip("/"))
-    store = PyArrowFileIO(table.io.properties).fs_by_scheme(scheme, bucket)
+    root = PyArrowFileIO.parse_location(table.location().rstrip("/"))[2]
+    store = arrow_store(table)
     delta = _name(delta_root(table))
     not_ours = (f"{delta}/{DELTA_LOG}/", f"{delta}/{VECTORS}/")
     # Data files that lie elsewhere may lie together with those of others.

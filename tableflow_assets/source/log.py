@@ -7,15 +7,16 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from confluent_kafka import IsolationLevel, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import IsolationLevel, TopicCollection, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
-    AdminClient,
     ConfigResource,
     OffsetSpec,
     ResourceType,
 )
 
-from tableflow_assets.errors import ServerUnreachable, TopicNotFound
+from tableflow_assets.errors import TopicNotFound
+from tableflow_assets.source.kafka_admin import KafkaAdmin, UnknownTopic
+from tableflow_assets.source.kafka_client import KafkaAccess
 
 TIMEOUT_SECONDS = 10.0
 Offsets = dict[int, int]  # Kafka partition → offset
@@ -34,35 +35,43 @@ class TopicIdentity:
 class Log:
     """Read-only questions to a Kafka cluster. Every answer is a network call; nothing is cached."""
 
-    def __init__(self, bootstrap_servers: str) -> None:
-        self.bootstrap_servers = bootstrap_servers
-        self._admin = AdminClient(
-            {
-                "bootstrap.servers": bootstrap_servers,
-                "log_level": 0,  # what goes wrong is raised, not printed
-                "socket.timeout.ms": int(TIMEOUT_SECONDS * 1000),
-            }
-        )
+    def __init__(self, access: KafkaAccess | str) -> None:
+        """``access``: for a cluster that lets everybody in, its address is enough."""
+        self.access = KafkaAccess(access) if isinstance(access, str) else access
+        self._admin = KafkaAdmin(self.access, TIMEOUT_SECONDS)
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return self.access.bootstrap_servers
 
     def topic_names(self) -> tuple[str, ...]:
         """All topics that are not Kafka's own."""
-        metadata = self._ask(lambda: self._admin.list_topics(timeout=TIMEOUT_SECONDS))
+        metadata = self._admin.ask(lambda client: client.list_topics(timeout=TIMEOUT_SECONDS))
         return tuple(sorted(name for name in metadata.topics if not name.startswith("_")))
 
-    def identify(self, topic: str) -> TopicIdentity:
-        cluster = self._result(self._admin.describe_cluster(request_timeout=TIMEOUT_SECONDS))
-        described = self._admin.describe_topics(
-            TopicCollection([topic]), request_timeout=TIMEOUT_SECONDS
+    def cluster_id(self) -> str:
+        cluster = self._admin.ask(
+            lambda client: client.describe_cluster(request_timeout=TIMEOUT_SECONDS)
         )
+        return str(cluster.cluster_id)
+
+    def identify(self, topic: str) -> TopicIdentity:
+        cluster_id = self.cluster_id()
+        asked = TopicCollection([topic])
         try:
-            found = self._result(described[topic])
-        except _UnknownTopic as error:
+            found = self._admin.ask(
+                lambda client: client.describe_topics(asked, request_timeout=TIMEOUT_SECONDS)[
+                    topic
+                ],
+                topic,
+            )
+        except UnknownTopic as error:
             raise TopicNotFound(
                 f"The topic {topic!r} does not exist on {self.bootstrap_servers}.",
                 "Create it, or remove it from tableflow.yaml.",
             ) from error
         partitions = tuple(sorted(partition.id for partition in found.partitions))
-        return TopicIdentity(topic, cluster.cluster_id, str(found.topic_id), partitions)
+        return TopicIdentity(topic, cluster_id, str(found.topic_id), partitions)
 
     def earliest(self, topic: TopicIdentity) -> Offsets:
         return self._offsets(topic, OffsetSpec.earliest())
@@ -73,7 +82,8 @@ class Log:
 
     def ends(self, topics: Iterable[str]) -> dict[str, Offsets]:
         """The ends of many topics in two calls, however many; topics that do not exist are left out."""
-        known = self._ask(lambda: self._admin.list_topics(timeout=TIMEOUT_SECONDS)).topics
+        cluster = self._admin.ask(lambda client: client.list_topics(timeout=TIMEOUT_SECONDS))
+        known = cluster.topics
         asked = {
             TopicPartition(topic, partition): OffsetSpec.latest()
             for topic in topics
@@ -101,8 +111,13 @@ class Log:
     def is_compacted(self, topic: str) -> bool:
         """Whether records may vanish from the middle of the log, once their key has a newer one."""
         resource = ConfigResource(ResourceType.TOPIC, topic)
-        asked = self._admin.describe_configs([resource], request_timeout=TIMEOUT_SECONDS)
-        return "compact" in self._result(asked[resource])["cleanup.policy"].value
+        found = self._admin.ask(
+            lambda client: client.describe_configs([resource], request_timeout=TIMEOUT_SECONDS)[
+                resource
+            ],
+            topic,
+        )
+        return "compact" in found["cleanup.policy"].value
 
     def _offsets(self, topic: TopicIdentity, spec: Any) -> Offsets:
         asked = {TopicPartition(topic.name, partition): spec for partition in topic.partitions}
@@ -111,27 +126,10 @@ class Log:
     def _list_offsets(self, asked: Mapping[TopicPartition, Any]) -> dict[TopicPartition, Any]:
         if not asked:
             return {}
-        futures = self._admin.list_offsets(
-            dict(asked),
-            isolation_level=IsolationLevel.READ_COMMITTED,
-            request_timeout=TIMEOUT_SECONDS,
+        return self._admin.ask_each(
+            lambda client: client.list_offsets(
+                dict(asked),
+                isolation_level=IsolationLevel.READ_COMMITTED,
+                request_timeout=TIMEOUT_SECONDS,
+            )
         )
-        return {tp: self._result(future) for tp, future in futures.items()}
-
-    def _result(self, future: Any) -> Any:
-        return self._ask(lambda: future.result(timeout=TIMEOUT_SECONDS + 2))
-
-    def _ask(self, question: Any) -> Any:
-        try:
-            return question()
-        except KafkaException as error:
-            reason = error.args[0]
-            if reason.name() == "UNKNOWN_TOPIC_OR_PART":
-                raise _UnknownTopic from error
-            raise ServerUnreachable("Kafka", self.bootstrap_servers, reason.str()) from error
-        except TimeoutError as error:
-            raise ServerUnreachable("Kafka", self.bootstrap_servers, "no answer in time") from error
-
-
-class _UnknownTopic(Exception):
-    pass

@@ -7,10 +7,11 @@ from collections.abc import Callable
 
 from pyspark.sql import DataFrame, SparkSession
 
+from tableflow_assets.source.kafka_client import KafkaAccess
 from tableflow_assets.source.plan import OffsetRange, Plan
 
 
-def read_records(spark: SparkSession, bootstrap_servers: str, plan: Plan) -> DataFrame:
+def read_records(spark: SparkSession, access: KafkaAccess, plan: Plan) -> DataFrame:
     """Columns key, value, topic, partition, offset, timestamp, headers; one row a record."""
     ranges = [offsets for offsets in plan.ranges if offsets.size]
     topic = plan.topic.name
@@ -20,7 +21,7 @@ def read_records(spark: SparkSession, bootstrap_servers: str, plan: Plan) -> Dat
 
     return (
         spark.read.format("kafka")
-        .option("kafka.bootstrap.servers", bootstrap_servers)
+        .options(**access.spark_options())
         .option("kafka.isolation.level", "read_committed")
         # Spark looks for each partition's end, where the broker would wait half a second for more.
         .option("kafka.fetch.max.wait.ms", "20")

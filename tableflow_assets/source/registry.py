@@ -11,7 +11,13 @@ import httpx
 from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.schema_registry.error import SchemaRegistryError
 
-from tableflow_assets.errors import SchemaNotFound, ServerUnreachable, UnsupportedSchema
+from tableflow_assets.errors import (
+    AccessRefused,
+    SchemaNotFound,
+    ServerUnreachable,
+    UnsupportedSchema,
+)
+from tableflow_assets.source.registry_client import RegistryAccess
 from tableflow_assets.source.schema_cache import SchemaCache
 from tableflow_assets.source.subject import Kind, RegisteredSchema, Subject
 
@@ -21,18 +27,29 @@ T = TypeVar("T")
 
 
 class Registry:
-    def __init__(self, url: str, cache_folder: Path | None = None) -> None:
-        self.url = url
-        self._cache = SchemaCache(cache_folder, url) if cache_folder else None
-        self._client = SchemaRegistryClient(
-            {"url": url, "timeout": TIMEOUT_SECONDS, "max.retries": 1}
-        )
+    def __init__(self, access: RegistryAccess | str, cache_folder: Path | None = None) -> None:
+        """``access``: for a registry that lets everybody in, its address is enough."""
+        self.access = RegistryAccess(access) if isinstance(access, str) else access
+        self.url = self.access.url
+        self._cache = SchemaCache(cache_folder, self.url) if cache_folder else None
+        self._kept: tuple[str, SchemaRegistryClient] | None = None
+
+    @property
+    def _client(self) -> SchemaRegistryClient:
+        """Another one whenever a secret or a certificate is another than before."""
+        fingerprint = self.access.fingerprint()
+        if self._kept is None or self._kept[0] != fingerprint:
+            client = self.access.client({"timeout": TIMEOUT_SECONDS, "max.retries": 1})
+            self._kept = fingerprint, client
+        return self._kept[1]
 
     def subject(self, name: str) -> Subject:
         """All its versions; where the registry is away, those that were seen before."""
         known = self._cache.load(name) if self._cache else None
         try:
             subject = self._ask_for(name, known)
+        except AccessRefused:
+            raise  # it is there: somebody has to set this right, and would not notice otherwise
         except ServerUnreachable:
             if known is None or not known.versions:
                 raise
@@ -49,6 +66,8 @@ class Registry:
             if self._cache:
                 self._cache.keep(Subject(name, ()))
             return None
+        except AccessRefused:
+            raise
         except ServerUnreachable:
             known = self._cache.load(name) if self._cache and may_trust_cache else None
             if known is None:
@@ -109,10 +128,12 @@ class Registry:
         for reference in references:
             if reference.name in texts:
                 continue
-            version = partial(self._client.get_version, reference.subject, reference.version)
-            found = self._ask(version, reference.subject)
+            found = self._ask(partial(self._referenced, reference), reference.subject)
             texts[str(reference.name)] = str(found.schema.schema_str)
             self._collect(found.schema.references or [], texts, subject, depth - 1)
+
+    def _referenced(self, reference: Any) -> Any:
+        return self._client.get_version(reference.subject, reference.version)
 
     def _ask(self, question: Callable[[], T], subject: str) -> T:
         try:
@@ -123,6 +144,6 @@ class Registry:
                     f"The registry at {self.url} has no subject {subject!r}.",
                     "Register the topic's value schema, or leave the topic out of tableflow.yaml.",
                 ) from error
-            raise ServerUnreachable("The schema registry", self.url, str(error)) from error
+            raise self.access.named(str(error), error.http_status_code) from error
         except (httpx.HTTPError, OSError) as error:
-            raise ServerUnreachable("The schema registry", self.url, str(error)) from error
+            raise self.access.named(str(error)) from error

@@ -6,6 +6,7 @@ import time
 
 from confluent_kafka import Consumer, TopicPartition
 
+from tableflow_assets.source.kafka_refusals import is_of_a_partition
 from tableflow_assets.source.log import Log
 from tableflow_assets.source.plan import OffsetRange, Plan
 
@@ -35,7 +36,7 @@ def _sizes_at(log: Log, planned: Plan, place: int) -> list[int]:
     deadline = time.monotonic() + PATIENCE_SECONDS
     try:
         while unread and time.monotonic() < deadline:
-            for message in consumer.consume(SAMPLE, timeout=0.02):
+            for message in filter(is_of_a_partition, consumer.consume(SAMPLE, timeout=0.02)):
                 partition, offset = message.partition() or 0, message.offset() or 0
                 wanted = unread.get(partition, range(0))
                 if message.error() is None and offset in wanted:
@@ -52,7 +53,7 @@ def _sizes_at(log: Log, planned: Plan, place: int) -> list[int]:
 def _consumer(log: Log) -> Consumer:
     return Consumer(
         {
-            "bootstrap.servers": log.bootstrap_servers,
+            **log.access.client_config(),
             "group.id": "tableflow-sample",  # required by the client; nothing is ever committed
             "enable.auto.commit": False,
             "isolation.level": "read_committed",

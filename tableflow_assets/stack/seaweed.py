@@ -17,6 +17,16 @@ from tableflow_assets.stack.server import Server, write_private
 BUCKET = "lake"
 REGION = "us-east-1"
 PROBE_KEY = "tableflow-probe"
+# Of the store: its objects. Of the catalog: its tables, by the names that S3 Tables has for rights.
+READER_ACTIONS = (
+    "Read",
+    "List",
+    "s3tables:GetTableBucket",
+    "s3tables:ListNamespaces",
+    "s3tables:GetNamespace",
+    "s3tables:ListTables",
+    "s3tables:GetTable",
+)
 
 
 class SeaweedServer(Server):
@@ -34,9 +44,11 @@ class SeaweedServer(Server):
     def prepare(self) -> None:
         super().prepare()
         (self.folder / "data").mkdir(exist_ok=True)
-        keys = {"accessKey": self.state.access_key, "secretKey": self.state.secret_key}
-        owner = {"name": "tableflow", "credentials": [keys], "actions": ["Admin"]}
-        write_private(self.folder / "s3.json", json.dumps({"identities": [owner]}))
+        state = self.state
+        owner = _identity("tableflow", state.access_key, state.secret_key, ["Admin"])
+        only_here = [f"{action}:{BUCKET}" for action in READER_ACTIONS]
+        reader = _identity("reader", state.reader_access_key, state.reader_secret_key, only_here)
+        write_private(self.folder / "s3.json", json.dumps({"identities": [owner, reader]}))
 
     def command(self) -> list[str]:
         ports = self.state.ports
@@ -55,6 +67,8 @@ class SeaweedServer(Server):
             "volume.port.grpc": ports["weed_volume_grpc"],
             "filer.port": ports["weed_filer"],
             "filer.port.grpc": ports["weed_filer_grpc"],
+            # Everybody on the machine could read and change everything there, without any key.
+            "filer.disableHttp": "true",
             "volume.max": 50,
             "master.volumeSizeLimitMB": 256,
             "volume.preStopSeconds": 0,
@@ -109,6 +123,11 @@ class SeaweedServer(Server):
                 s3={"addressing_style": "path"},
             ),
         )
+
+
+def _identity(name: str, access_key: str, secret_key: str, actions: list[str]) -> dict[str, Any]:
+    keys = {"accessKey": access_key, "secretKey": secret_key}
+    return {"name": name, "credentials": [keys], "actions": actions}
 
 
 def _ignore_existing(create: Any) -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 from tableflow_assets.spark_session import ensure_spark_answers
 from tableflow_assets.stack.jars import jars_of
 from tableflow_assets.stack.java import java_command
-from tableflow_assets.stack.seaweed import BUCKET, REGION, SeaweedServer
 from tableflow_assets.stack.server import Server, write_private
 
 CATALOG = "lake"
@@ -86,36 +85,9 @@ class SparkServer(Server):
             session.stop()
 
     def _configuration(self) -> dict[str, object]:
-        store = SeaweedServer(self.state)
-        catalog = {
-            "type": "rest",
-            "uri": store.catalog_address,
-            "warehouse": f"s3://{BUCKET}/",
-            "credential": f"{self.state.access_key}:{self.state.secret_key}",
-            "oauth2-server-uri": f"{store.catalog_address}/v1/oauth/tokens",
-            "scope": "catalog",
-            "io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
-            "client.region": REGION,
-            "s3.endpoint": store.address,
-            "s3.path-style-access": "true",
-            "s3.access-key-id": self.state.access_key,
-            "s3.secret-access-key": self.state.secret_key,
-            # Another session's commit must be seen at once: ours plan on what the table says now.
-            "cache-enabled": "false",
-        }
-        extensions = (
-            "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
-            "io.delta.sql.DeltaSparkSessionExtension",
-        )
-        # For Delta, which reads through Hadoop's file systems.
-        s3a = {
-            "impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
-            "endpoint": store.address,
-            "endpoint.region": REGION,
-            "path.style.access": "true",
-            "access.key": self.state.access_key,
-            "secret.key": self.state.secret_key,
-        }
+        # Here: it knows the connections, which know this server.
+        from tableflow_assets.spark_properties import embedded_properties
+
         return {
             "spark.master": "local[*]",
             "spark.app.name": "tableflow",
@@ -126,14 +98,8 @@ class SparkServer(Server):
             "spark.connect.grpc.binding.port": self.state.ports["spark"],
             "spark.local.dir": self.folder / "scratch",
             "spark.sql.warehouse.dir": self.folder / "warehouse",
-            "spark.sql.session.timeZone": "UTC",
             "spark.sql.shuffle.partitions": 4,
-            "spark.sql.extensions": ",".join(extensions),
-            "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-            f"spark.sql.catalog.{CATALOG}": "org.apache.iceberg.spark.SparkCatalog",
-            **{f"spark.sql.catalog.{CATALOG}.{key}": value for key, value in catalog.items()},
-            "spark.hadoop.fs.s3.impl": s3a["impl"],  # Iceberg's paths say s3, not s3a
-            **{f"spark.hadoop.fs.s3a.{key}": value for key, value in s3a.items()},
+            **embedded_properties(CATALOG, self.state),
             # The server lives for days. Every broadcast table takes at least a page of memory, of 32 MB by
             # default, until its query is forgotten; and queries are remembered for a UI that is not there.
             "spark.buffer.pageSize": "2m",

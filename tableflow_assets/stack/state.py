@@ -66,6 +66,9 @@ class StackState:
     ports: dict[str, int] = field(default_factory=dict)
     access_key: str = ""
     secret_key: str = field(default="", repr=False)
+    # For those who only read: people, engines, dashboards.
+    reader_access_key: str = ""
+    reader_secret_key: str = field(default="", repr=False)
     supervisor: ProcessRecord | None = None
     processes: dict[str, ProcessRecord] = field(default_factory=dict)
     ready: bool = False
@@ -111,6 +114,8 @@ class StackState:
         """Choose what is not chosen yet; keep last time's ports where they are still free."""
         self.access_key = self.access_key or secrets.token_hex(10)
         self.secret_key = self.secret_key or secrets.token_hex(20)
+        self.reader_access_key = self.reader_access_key or secrets.token_hex(10)
+        self.reader_secret_key = self.reader_secret_key or secrets.token_hex(20)
         self.ports = _free_ports(self.ports)
         self.ready = False
 

@@ -16,6 +16,11 @@ from tableflow_assets.settings import Topic
 from tableflow_assets.table.formats import formats_property, shared_folder_property
 from tableflow_assets.table.layout import layout_of
 from tableflow_assets.table.ledger import PROPERTY, Entry
+from tableflow_assets.table.location import (
+    location_property,
+    own_location,
+    refused_location_named,
+)
 
 MODE_PROPERTY = "tableflow.mode"
 PRODUCT = "product"  # the mode of tables that are made of other tables
@@ -56,16 +61,20 @@ def _create(
     catalog: RestCatalog, topic: Topic, schema: Schema, properties: Mapping[str, str]
 ) -> Table:
     layout = layout_of(topic, schema)
-    known = {**mode_property(topic), **formats_property(topic), "format-version": "2", **properties}
-    return catalog.ask(
-        lambda: catalog.iceberg.create_table(
-            catalog.identifier(topic.table),
-            schema,
-            partition_spec=layout.partitions,
-            sort_order=layout.order,
-            properties=layout.properties | known,
+    known = {**mode_property(topic), **formats_property(topic), **location_property(topic)}
+    known |= {"format-version": "2", **properties}
+    chosen = own_location(topic, catalog.namespace, topic.table)
+    with refused_location_named(chosen):
+        return catalog.ask(
+            lambda: catalog.iceberg.create_table(
+                catalog.identifier(topic.table),
+                schema,
+                location=chosen,
+                partition_spec=layout.partitions,
+                sort_order=layout.order,
+                properties=layout.properties | known,
+            )
         )
-    )
 
 
 def mode_of(table: Table) -> str:

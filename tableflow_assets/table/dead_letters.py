@@ -44,12 +44,16 @@ _PROPERTIES = {
 }
 
 
-def ensure_dead_letter_table(spark: SparkSession, dead_table: str) -> None:
+def ensure_dead_letter_table(
+    spark: SparkSession, dead_table: str, location: str | None = None
+) -> None:
+    """``location``: where it is made, if it is not there yet; None: where the catalog chooses."""
+    place = f" LOCATION '{location}'" if location else ""  # of plain letters, by the settings
     later = ", ".join(f"{name} {kind}" for name, kind in _LATER_COLUMNS.items())
     properties = ", ".join(f"'{name}' = '{value}'" for name, value in _PROPERTIES.items())
     spark.sql(
         f"CREATE TABLE IF NOT EXISTS {dead_table} ({_COLUMNS}, {later}) USING iceberg"
-        f" TBLPROPERTIES ({properties})"
+        f"{place} TBLPROPERTIES ({properties})"
     )
     known = spark.table(dead_table).columns
     missing = [f"{name} {kind}" for name, kind in _LATER_COLUMNS.items() if name not in known]
@@ -59,7 +63,12 @@ def ensure_dead_letter_table(spark: SparkSession, dead_table: str) -> None:
 
 
 def keep_dead_letters(
-    spark: SparkSession, dead: DataFrame, dead_table: str, entry: Entry, is_skipped: bool
+    spark: SparkSession,
+    dead: DataFrame,
+    dead_table: str,
+    entry: Entry,
+    is_skipped: bool,
+    location: str | None = None,
 ) -> None:
     """Write the records that a commit is about to pass over.
 
@@ -67,7 +76,7 @@ def keep_dead_letters(
     its place in the log, so the second time only moves ``last_seen`` and what is said about it. What
     is kept once stays: a run that is set to skip takes nothing away from one that is not.
     """
-    ensure_dead_letter_table(spark, dead_table)
+    ensure_dead_letter_table(spark, dead_table, location)
     content = ("key", "value", "headers")
     letters = dead.select(
         F.lit(entry.topic_id).alias("topic_id"),

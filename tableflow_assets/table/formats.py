@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 from pyiceberg.table import Table
 
 from tableflow_assets.catalog.rest import RestCatalog
 from tableflow_assets.settings import Topic
+from tableflow_assets.settings_blocks import Format
 from tableflow_assets.table.insist import insist
 
 PROPERTY = "tableflow.formats"
@@ -17,8 +20,13 @@ def formats_property(topic: Topic) -> dict[str, str]:
     return {PROPERTY: ",".join(topic.formats)}
 
 
+def formats_of(table: Table) -> tuple[Format, ...]:
+    known = table.properties.get(PROPERTY, "iceberg").split(",")
+    return tuple(one for one in get_args(Format) if one in known)
+
+
 def is_delta(table: Table) -> bool:
-    return "delta" in table.properties.get(PROPERTY, "iceberg").split(",")
+    return "delta" in formats_of(table)
 
 
 def shared_folder_property(table: Table) -> dict[str, str]:

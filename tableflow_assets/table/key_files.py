@@ -21,6 +21,7 @@ from pyiceberg.manifest import ManifestContent, ManifestFile
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
+from tableflow_assets.catalog.file_io import arrow_store
 from tableflow_assets.connections import S3Connection
 from tableflow_assets.table.delta.log import FOLDER as DELTA_LOG
 from tableflow_assets.table.delta.store import store_at
@@ -45,8 +46,8 @@ class KeyFiles:
         self._table, self._place = table, place
         self._spellings = sorted(key.spellings)
         self._hashes = [bytes.fromhex(one) for one in sorted(key.hashes)]
-        scheme, bucket, self._folder = PyArrowFileIO.parse_location(table.location())
-        self._store = PyArrowFileIO(table.io.properties).fs_by_scheme(scheme, bucket)
+        self._folder = PyArrowFileIO.parse_location(table.location())[2]
+        self._store = arrow_store(table)
 
     def listed(self, suffix: str = ".parquet") -> set[str]:
         """All that are there, whether a snapshot refers to them or not."""

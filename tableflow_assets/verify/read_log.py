@@ -9,7 +9,8 @@ from typing import Any, Protocol
 import numpy as np
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from tableflow_assets.errors import ServerUnreachable
+from tableflow_assets.source.kafka_client import KafkaAccess
+from tableflow_assets.source.kafka_refusals import Complaints, is_of_a_partition, topic_refused
 from tableflow_assets.source.log import Log
 from tableflow_assets.verify.result import NONE, Int64s, Place
 
@@ -44,31 +45,35 @@ def read_log(
 ) -> None:
     """All committed records in [start, committed) of every partition, in its order."""
     unread = {place.partition: place for place in places if place.start < place.committed}
-    consumer = _consumer(log.bootstrap_servers)
+    complaints = Complaints(log.access)
+    consumer = _consumer(log.access, complaints)
     consumer.assign([TopicPartition(p.topic, p.partition, p.start) for p in unread.values()])
     last_heard = time.monotonic()
     try:
         while unread:
             messages = consumer.consume(BATCH, timeout=POLL_SECONDS)
-            for partition, records in _by_partition(messages, unread).items():
+            for partition, records in _by_partition(log, messages, unread).items():
                 for listener in listeners:
                     listener.hear(partition, records)
             on_progress(len(messages))
             if messages:
                 last_heard = time.monotonic()
+                complaints.forget()
             elif time.monotonic() - last_heard > SILENCE_SECONDS:
-                raise ServerUnreachable(
-                    "Kafka", log.bootstrap_servers, f"silent for {SILENCE_SECONDS} s"
-                )
+                raise complaints.named(f"silent for {SILENCE_SECONDS} s")
     finally:
         consumer.close()
 
 
-def _by_partition(messages: list[Message], unread: dict[int, Place]) -> dict[int, list[Message]]:
+def _by_partition(
+    log: Log, messages: list[Message], unread: dict[int, Place]
+) -> dict[int, list[Message]]:
     """The records in range; a partition is read when its end, or a later record, has come by."""
     records: dict[int, list[Message]] = {}
-    for message in messages:
+    for message in filter(is_of_a_partition, messages):
         partition, offset, fault = message.partition(), message.offset(), message.error()
+        if fault is not None and fault.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+            raise topic_refused(log.access, message.topic() or "")
         if fault is not None and fault.code() != KafkaError._PARTITION_EOF:
             raise KafkaException(fault)
         place = unread.get(partition)  # type: ignore[arg-type]
@@ -81,10 +86,11 @@ def _by_partition(messages: list[Message], unread: dict[int, Place]) -> dict[int
     return records
 
 
-def _consumer(bootstrap_servers: str) -> Consumer:
+def _consumer(access: KafkaAccess, complaints: Complaints) -> Consumer:
     return Consumer(
         {
-            "bootstrap.servers": bootstrap_servers,
+            **access.client_config(),
+            "error_cb": complaints,
             "group.id": "tableflow-verify",  # required by the client; nothing is ever committed
             "enable.auto.commit": False,
             # What expires while we read is left out; the end of the log would be the default.

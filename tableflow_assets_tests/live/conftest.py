@@ -5,20 +5,33 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+import yaml
 
 from tableflow_assets import connections
 from tableflow_assets.settings import Settings
 from tableflow_assets.stack.stack import Stack
+from tableflow_assets_tests.catalog.worlds.glue import GlueWorld
 from tableflow_assets_tests.kafka_topics import KafkaTopic
 from tableflow_assets_tests.live.dagster_api import DagsterApi
 
 
 @pytest.fixture(scope="package")
-def live_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+def glue() -> Iterator[GlueWorld]:
+    """A catalog that the live stack publishes to; its keys are in the environment."""
+    with GlueWorld() as world:
+        yield world
+
+
+@pytest.fixture(scope="package")
+def live_stack(tmp_path_factory: pytest.TempPathFactory, glue: GlueWorld) -> Iterator[Stack]:
     folder = tmp_path_factory.mktemp("live")
+    given = {
+        "defaults": {"owners": ["team:data-platform"], "group": "live"},
+        "catalogs": {"analytics": glue.written_settings()},
+    }
     with pytest.MonkeyPatch.context() as environment:
         settings_file = folder / "tableflow.yaml"
-        settings_file.write_text("defaults: {owners: ['team:data-platform'], group: live}\n")
+        settings_file.write_text(yaml.safe_dump(given))
         environment.setenv("TABLEFLOW_CONFIG", str(settings_file))
         with Stack(folder, dagster=True) as running:
             yield running

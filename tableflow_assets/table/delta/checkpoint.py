@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+from urllib.parse import urlsplit
 
-from tableflow_assets.connections import S3Connection
+from tableflow_assets.storage import S3Connection, with_keys
 from tableflow_assets.table.delta.shortcuts import write_shortcuts
 from tableflow_assets.table.delta.store import store_at
 
@@ -26,7 +27,7 @@ def write_checkpoint(location: str, storage: S3Connection) -> bool:
     from deltalake.exceptions import DeltaError
 
     try:
-        table = DeltaTable(location, storage_options=storage_options(storage))
+        table = DeltaTable(location, storage_options=storage_options(storage, location))
         table.create_checkpoint()
     except (DeltaError, OSError) as error:
         logger.warning("no checkpoint of the Delta log at %s: %s", location, error)
@@ -38,15 +39,31 @@ def write_checkpoint(location: str, storage: S3Connection) -> bool:
     return True
 
 
-def storage_options(storage: S3Connection) -> dict[str, str]:
-    """How delta-rs calls what it needs to know of an object store."""
+def storage_options(storage: S3Connection, location: str | None = None) -> dict[str, str]:
+    """How delta-rs calls what it needs to know of an object store; good for one piece of work.
+
+    ``location``: of the table. Where a bucket is part of the host's name, delta-rs has to be told so.
+    """
+    storage = with_keys(storage)
+    endpoint = _endpoint(storage, location)
+    encryption = {"s3": "AES256", "kms": "aws:kms", None: None}
     options = {
-        "AWS_ENDPOINT_URL": storage.endpoint,
+        "AWS_ENDPOINT_URL": endpoint,
         "AWS_REGION": storage.region,
         "AWS_ACCESS_KEY_ID": storage.access_key,
         "AWS_SECRET_ACCESS_KEY": storage.secret_key,
+        "AWS_SESSION_TOKEN": storage.session_token,
         "AWS_ALLOW_HTTP": "true" if (storage.endpoint or "").startswith("http://") else None,
-        "AWS_VIRTUAL_HOSTED_STYLE_REQUEST": "false" if storage.path_style else None,
+        "AWS_VIRTUAL_HOSTED_STYLE_REQUEST": "true" if endpoint != storage.endpoint else "false",
         "AWS_CONDITIONAL_PUT": "etag",
+        "AWS_SERVER_SIDE_ENCRYPTION": encryption[storage.sse],
+        "AWS_SSE_KMS_KEY_ID": storage.kms_key,
     }
     return {key: value for key, value in options.items() if value is not None}
+
+
+def _endpoint(storage: S3Connection, location: str | None) -> str | None:
+    if storage.endpoint is None or location is None or not storage.has_bucket_in_host:
+        return storage.endpoint
+    scheme, _, host = storage.endpoint.partition("://")
+    return f"{scheme}://{urlsplit(location).netloc}.{host}"

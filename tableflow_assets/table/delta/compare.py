@@ -134,7 +134,7 @@ def _open(
     if version is None and not reached.problem:
         return None
     try:
-        options = storage_options(catalog.storage)
+        options = storage_options(catalog.storage, delta_root(table))
         return DeltaTable(delta_root(table), version=version, storage_options=options)
     except (DeltaError, OSError) as error:
         findings.append(_unreadable(error))

@@ -6,15 +6,16 @@ import os
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import unquote, urlsplit
 
 from tableflow_assets.errors import ServerUnreachable, TableflowError
+from tableflow_assets.storage import encryption_headers, s3_client
+from tableflow_assets.storage_faults import SERVER, storage_fault
 
 if TYPE_CHECKING:
-    from tableflow_assets.connections import S3Connection
+    from tableflow_assets.storage import S3Connection
 
 DELETED_AT_ONCE = 1000  # what S3 takes in one request
 
@@ -53,6 +54,7 @@ def store_at(location: str, connection: S3Connection) -> Store:
 class S3Store:
     def __init__(self, connection: S3Connection, bucket: str, prefix: str) -> None:
         self._connection, self._bucket, self._prefix = connection, bucket, prefix
+        self._encryption = encryption_headers(connection)
 
     def read(self, name: str) -> bytes | None:
         with self._named_errors() as s3:
@@ -63,14 +65,16 @@ class S3Store:
 
     def put(self, name: str, content: bytes) -> None:
         with self._named_errors() as s3:
-            s3.put_object(**self._place(name), Body=content)
+            s3.put_object(**self._place(name), Body=content, **self._encryption)
 
     def put_if_absent(self, name: str, content: bytes) -> bool:
         from botocore.exceptions import ClientError
 
         with self._named_errors() as s3:
             try:
-                s3.put_object(**self._place(name), Body=content, IfNoneMatch="*")
+                s3.put_object(
+                    **self._place(name), Body=content, IfNoneMatch="*", **self._encryption
+                )
             except ClientError as error:
                 # 409: another one is being written at this moment.
                 if error.response["ResponseMetadata"]["HTTPStatusCode"] in (409, 412):
@@ -112,30 +116,19 @@ class S3Store:
         from botocore.exceptions import BotoCoreError, ClientError
 
         try:
-            yield _s3_client(self._connection)
-        except (BotoCoreError, ClientError) as error:
-            where = self._connection.endpoint or "AWS"
-            raise ServerUnreachable("The object store", where, str(error)) from error
+            yield s3_client(self._connection)
+        except ClientError as error:
+            raise self._named(error) from error
+        except BotoCoreError as error:
+            raise ServerUnreachable(SERVER, self._connection.address, str(error)) from error
 
-
-@lru_cache(maxsize=4)
-def _s3_client(connection: S3Connection) -> Any:
-    import boto3  # takes a while to load, and most processes never need it
-    from botocore.config import Config
-
-    return boto3.client(
-        "s3",
-        endpoint_url=connection.endpoint,
-        region_name=connection.region,
-        aws_access_key_id=connection.access_key,
-        aws_secret_access_key=connection.secret_key,
-        config=Config(
-            connect_timeout=5,
-            read_timeout=20,
-            retries={"mode": "standard", "total_max_attempts": 3},
-            s3={"addressing_style": "path" if connection.path_style else "auto"},
-        ),
-    )
+    def _named(self, error: Any) -> TableflowError:
+        answer = error.response
+        headers = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {})
+        text = f"{answer.get('Error', {}).get('Code', '')}: {error}"
+        where, region = self._connection.address, self._connection.region
+        fault = storage_fault(text, where, region, headers.get("x-amz-bucket-region", ""))
+        return fault or ServerUnreachable(SERVER, where, str(error))
 
 
 class FolderStore:

@@ -16,6 +16,8 @@ class CatalogWorld(ABC):
 
     # Whether the catalog refuses a change of what has changed since it was looked at.
     has_lock: ClassVar[bool] = True
+    # What of a listing the catalog keeps by itself; the rest follows from something else that it keeps.
+    can_tamper: ClassVar[tuple[Tampered, ...]] = ("location", "schema", "snapshot")
 
     @abstractmethod
     def catalog(self) -> PublishingCatalog:

@@ -1,0 +1,38 @@
+CREATE EXTERNAL VOLUME IF NOT EXISTS "TABLEFLOW"
+  STORAGE_LOCATIONS = ((
+    NAME = 'TABLEFLOW'
+    STORAGE_PROVIDER = 'S3COMPAT'
+    STORAGE_BASE_URL = 's3compat://lake/'
+    STORAGE_ENDPOINT = 's3.example.com'
+    CREDENTIALS = (
+      AWS_KEY_ID = '<env:STORE_KEY>'
+      AWS_SECRET_KEY = '<env:STORE_SECRET>'
+    )
+  ))
+  ALLOW_WRITES = FALSE;
+CREATE CATALOG INTEGRATION IF NOT EXISTS "TABLEFLOW"
+  CATALOG_SOURCE = OBJECT_STORE
+  TABLE_FORMAT = ICEBERG
+  ENABLED = TRUE;
+CREATE DATABASE IF NOT EXISTS "LAKE";
+CREATE SCHEMA IF NOT EXISTS "LAKE"."SALES";
+GRANT USAGE ON DATABASE "LAKE" TO ROLE "data team";
+GRANT USAGE ON SCHEMA "LAKE"."SALES" TO ROLE "data team";
+GRANT CREATE ICEBERG TABLE ON SCHEMA "LAKE"."SALES" TO ROLE "data team";
+GRANT USAGE ON INTEGRATION "TABLEFLOW" TO ROLE "data team";
+GRANT USAGE ON EXTERNAL VOLUME "TABLEFLOW" TO ROLE "data team";
+GRANT USAGE ON WAREHOUSE "LOADING" TO ROLE "data team";
+GRANT OWNERSHIP ON ICEBERG TABLE "LAKE"."SALES"."O'HARA_PAYMENTS" TO ROLE "data team";
+CREATE ICEBERG TABLE "LAKE"."SALES"."O'HARA_PAYMENTS"
+  EXTERNAL_VOLUME = 'TABLEFLOW'
+  CATALOG = 'TABLEFLOW'
+  METADATA_FILE_PATH = 'shop/o''hara_payments/metadata/00001-m.metadata.json'
+  COMMENT = '{"description": "One row for each payment.", "tableflow.table_uuid": "u-1", "tableflow.topic": "it''s \\"a\\\\b\\"; --", "tableflow.snapshot_id": "1", "tableflow.metadata_location": "s3://lake/shop/o''hara_payments/metadata/00001-m.metadata.json"}';
+ALTER ICEBERG TABLE "LAKE"."SALES"."O'HARA_PAYMENTS" REFRESH 'shop/o''hara_payments/metadata/00001-m.metadata.json';
+ALTER ICEBERG TABLE "LAKE"."SALES"."O'HARA_PAYMENTS" SET COMMENT = '{"description": "One row for each payment.", "tableflow.table_uuid": "u-1", "tableflow.topic": "it''s \\"a\\\\b\\"; --", "tableflow.snapshot_id": "1", "tableflow.metadata_location": "s3://lake/shop/o''hara_payments/metadata/00001-m.metadata.json"}';
+SHOW SCHEMAS IN DATABASE "LAKE" STARTS WITH 'SALES' LIMIT 1;
+SHOW ICEBERG TABLES IN SCHEMA "LAKE"."SALES" STARTS WITH 'O''HARA_PAYMENTS' LIMIT 1;
+SHOW OBJECTS IN SCHEMA "LAKE"."SALES" STARTS WITH 'O''HARA_PAYMENTS' LIMIT 1;
+SELECT SYSTEM$GET_ICEBERG_TABLE_INFORMATION('"LAKE"."SALES"."O''HARA_PAYMENTS"') AS INFORMATION;
+DESCRIBE ICEBERG TABLE "LAKE"."SALES"."O'HARA_PAYMENTS";
+DROP ICEBERG TABLE IF EXISTS "LAKE"."SALES"."O'HARA_PAYMENTS";
