@@ -35,8 +35,7 @@ def views_of(
     catalog: RestCatalog, sql: str, moment: Moment | None, table_format: TableFormat
 ) -> Views:
     """Only of the tables that the query may mean: to look at one costs a call to the catalog."""
-    listed = catalog.ask(lambda: catalog.iceberg.list_tables(catalog.namespace))
-    found = {name: catalog.find(name) for name in named_in(sql, [one[-1] for one in listed])}
+    found = {name: catalog.find(name) for name in named_in(sql, catalog.tables())}
     tables = {name: table for name, table in found.items() if table is not None}
     states: Mapping[str, Snapshot | TableflowError | None]
     states = states_at(tables, moment) if moment else dict.fromkeys(tables)

@@ -7,6 +7,7 @@ has wrong never keeps a table, or another catalog, from going on.
 from __future__ import annotations
 
 import fcntl
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -27,11 +28,13 @@ from tableflow_assets.catalog.rest import RestCatalog
 from tableflow_assets.catalog.source import source_of
 from tableflow_assets.errors import CatalogAway, TableflowError
 from tableflow_assets.files import replace_file
+from tableflow_assets.masking import masked
 from tableflow_assets.settings import Settings, Topic
 
 State = Literal["pending", "connected", "failed"]
 # By those that a reader's catalog gets its own knowledge from: Snowflake reads Glue, or a REST catalog.
 LAST = ("snowflake",)
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -124,9 +127,8 @@ class Publisher:
 
     def unwanted(self, topics: Sequence[Topic]) -> list[Standing]:
         """What is shown, and should not be: tables that are in no settings, or not for that catalog."""
-        listed = self.owner.ask(lambda: self.owner.iceberg.list_tables(self.owner.namespace))
         wanted = {(c.name, topic.table) for topic in topics for c in self.catalogs_of(topic)}
-        names = [one[-1] for one in listed]
+        names = self.owner.tables()
         asked = [(c, n) for n in names for c in self.catalogs if (c.name, n) not in wanted]
         sources = {name: self.source(name) for name in dict.fromkeys(name for _, name in asked)}
         found = []
@@ -195,7 +197,7 @@ class Publisher:
                 act(load)
                 told = published[-1]
                 self._remember(catalog, told)
-        except TableflowError as error:
+        except Exception as error:  # the table is committed, whatever happens here
             return _failed(blank, error)
         return replace(
             blank,
@@ -223,7 +225,7 @@ class Publisher:
             if found is None:
                 return replace(blank, reason="It is not published yet.")
             publishing.refuse_what_is_not_ours(catalog, source, found)
-        except TableflowError as error:
+        except Exception as error:  # the other catalogs want to be shown, too
             return _failed(blank, error)
         different = publishing.compared(found, wanted)
         listed = replace(
@@ -279,7 +281,13 @@ def _nothing_to_show(blank: Standing, why: str) -> Standing:
     return replace(blank, reason=why, can_be_shown=False)
 
 
-def _failed(blank: Standing, error: TableflowError) -> Standing:
+def _failed(blank: Standing, error: Exception) -> Standing:
+    if not isinstance(error, TableflowError):  # of a client, that nobody has foreseen
+        logger.exception(
+            "%s: %s could not be asked about %s", blank.kind, blank.catalog, blank.topic
+        )
+        said = masked(f"{type(error).__name__}: {error}")
+        return replace(blank, state="failed", reason=said, next_step="The log has all of it.")
     next_step = error.next_step
     if isinstance(error, CatalogAway) and not next_step:
         next_step = "It is tried again by itself."

@@ -12,6 +12,7 @@ from pyiceberg.exceptions import (
     BadRequestError,
     CommitFailedException,
     ForbiddenError,
+    NoSuchNamespaceError,
     NoSuchTableError,
     OAuthError,
     RESTError,
@@ -59,6 +60,13 @@ class RestCatalog:
             return self.ask(lambda: self.iceberg.load_table(self.identifier(table)))
         except NoSuchTableError:
             return None
+
+    def tables(self) -> list[str]:
+        try:
+            listed = self.ask(lambda: self.iceberg.list_tables(self.namespace))
+        except NoSuchNamespaceError:
+            return []
+        return [identifier[-1] for identifier in listed]
 
     def ensure_namespace(self) -> None:
         self.ask(lambda: self.iceberg.create_namespace_if_not_exists(self.namespace))

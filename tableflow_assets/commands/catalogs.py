@@ -29,7 +29,11 @@ AT_ONCE = 8  # tables that are asked about
 def catalogs(context: click.Context, as_json: bool) -> None:
     """Where tables are shown, beside the catalog that owns them. Alone: how far each catalog is."""
     if context.invoked_subcommand is None:
-        _show(_each(_connected(), (), lambda publisher, topic: publisher.look(topic)), as_json)
+        from tableflow_assets.tableflow import Tableflow
+
+        tableflow = Tableflow(load_settings())
+        found = _each(tableflow, (), lambda publisher, topic: publisher.look(topic))
+        _show(found, as_json, owner=_owner(tableflow))
 
 
 @catalogs.command()
@@ -92,6 +96,12 @@ def _connected() -> Tableflow:
     return Tableflow(settings)
 
 
+def _owner(tableflow: Tableflow) -> list[object]:
+    """The catalog that every commit goes to. It is never behind."""
+    tables = tableflow.catalog.tables()
+    return ["the owner", "rest", "connected" if tables else "pending", len(tables), 0, 0]
+
+
 def _each(
     tableflow: Tableflow,
     topics: tuple[str, ...],
@@ -108,8 +118,13 @@ def _is_well(standing: Standing) -> bool:
     return standing.is_in_step or (standing.state == "pending" and not standing.can_be_shown)
 
 
-def _show(found: Sequence[Standing], as_json: bool, unwanted: Iterable[Standing] = ()) -> None:
-    of_catalogs = _by_catalog(found)
+def _show(
+    found: Sequence[Standing],
+    as_json: bool,
+    unwanted: Iterable[Standing] = (),
+    owner: list[object] | None = None,
+) -> None:
+    of_catalogs = [*([owner] if owner else []), *_by_catalog(found)]
     if as_json:
         print_json(
             {
@@ -134,7 +149,8 @@ def _show(found: Sequence[Standing], as_json: bool, unwanted: Iterable[Standing]
         for one in found
     ]
     columns = ["topic", "catalog", "state", "listed as", "snapshot", "behind", "lag", "differs"]
-    print_table("Tables", columns, rows)
+    if rows:
+        print_table("Tables", columns, rows)
     for one in found:
         if one.state == "failed":
             problem = f"[red]{escape(one.topic)} in {escape(one.catalog)}[/]: {escape(one.reason)}"

@@ -8,7 +8,7 @@ from typing import Literal
 
 from tableflow_assets import connections, masking
 from tableflow_assets.connections import CatalogConnection, Signing
-from tableflow_assets.errors import StackError, TableflowError
+from tableflow_assets.errors import StackError
 from tableflow_assets.settings import Settings
 from tableflow_assets.stack.state import StackState
 from tableflow_assets.storage import S3Connection
@@ -74,14 +74,10 @@ def example_table(settings: Settings) -> str:
         catalog = RestCatalog(
             connections.catalog_connection(settings), connections.s3_connection(settings)
         )
-        listed = catalog.ask(lambda: catalog.iceberg.list_tables(catalog.namespace))
-    except TableflowError:
+        listed = catalog.tables()
+    except Exception:  # an example is worth no error: there may be no right to list
         return NO_TABLE
-    except (
-        Exception
-    ):  # an example is worth no error: there is no namespace yet, or no right to list
-        return NO_TABLE
-    names = sorted(one[-1] for one in listed if not one[-1].endswith(DEAD_LETTER_SUFFIX))
+    names = sorted(name for name in listed if not name.endswith(DEAD_LETTER_SUFFIX))
     return names[0] if names else NO_TABLE
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -52,3 +53,17 @@ def orders(live_settings: Settings) -> KafkaTopic:
     """Named by no settings: only the built-in pattern `*` matches it."""
     kafka = connections.kafka_address(live_settings)
     return KafkaTopic(kafka, connections.registry_address(live_settings), "live.orders")
+
+
+@pytest.fixture(scope="package")
+def secrets(live_stack: Stack, glue: GlueWorld) -> dict[str, bytes]:
+    """By name: what must not be found."""
+    keys = glue.written_settings()
+    state = live_stack.state
+    used = {
+        "glue": os.environ[keys["secret_key"]["env"]],
+        "writer": state.secret_key,
+        "reader": state.reader_secret_key,
+    }
+    assert all(len(secret) > 12 for secret in used.values())
+    return {name: secret.encode() for name, secret in used.items()}

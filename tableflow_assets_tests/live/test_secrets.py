@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -49,20 +48,6 @@ def _some_runs(
     eventually(lambda: is_current(live_settings, orders))
     eventually(lambda: is_shown(live_settings, glue, orders))
     eventually(lambda: api.materializations(TABLE))
-
-
-@pytest.fixture
-def secrets(live_stack: Stack, glue: GlueWorld) -> dict[str, bytes]:
-    """By name: what must not be found."""
-    keys = glue.written_settings()
-    state = live_stack.state
-    used = {
-        "glue": os.environ[keys["secret_key"]["env"]],
-        "writer": state.secret_key,
-        "reader": state.reader_secret_key,
-    }
-    assert all(len(secret) > 12 for secret in used.values())
-    return {name: secret.encode() for name, secret in used.items()}
 
 
 def files_of(folder: Path) -> Iterator[Path]:

@@ -46,8 +46,13 @@ def browser() -> Iterator[Any]:
 
 
 @pytest.fixture
-def page(browser: Any, api: DagsterApi, tmp_path: Path) -> Callable[[str, str], Any]:
-    """Open a path, wait for a text, keep a picture (in $TABLEFLOW_SCREENSHOTS, if set)."""
+def page(
+    browser: Any, api: DagsterApi, tmp_path: Path, secrets: dict[str, bytes]
+) -> Callable[[str, str], Any]:
+    """Open a path, wait for a text, keep a picture (in $TABLEFLOW_SCREENSHOTS, if set).
+
+    No page shows a secret.
+    """
     pictures = Path(os.environ.get("TABLEFLOW_SCREENSHOTS") or tmp_path)
 
     def open_page(path: str, text: str) -> Any:
@@ -55,6 +60,8 @@ def page(browser: Any, api: DagsterApi, tmp_path: Path) -> Callable[[str, str], 
         eventually(lambda: text in browser.page_source, seconds=60)
         name = path.strip("/").replace("/", "-").split("?")[0]
         assert browser.save_screenshot(str(pictures / f"{name}.png"))
+        seen = browser.page_source.encode()
+        assert [name for name, secret in secrets.items() if secret in seen] == []
         return browser
 
     return open_page
@@ -76,6 +83,20 @@ def test_the_tables_page_shows_columns_rows_and_owner(page: Callable[[str, str],
     body = page(f"/assets/{TABLE}", "Row count").find_element("tag name", "body").text
     for expected in ("The payment's number", "_kafka", "data-platform", "Iceberg"):
         assert expected in body
+
+
+def test_a_catalog_shows_its_tables_and_a_table_its_catalogs(
+    page: Callable[[str, str], Any],
+) -> None:
+    page("/assets/catalogs/analytics", "What the catalog")
+    page(f"/assets/{TABLE}?view=checks", "published_to_analytics")
+
+
+def test_the_resources_are_named_and_hold_no_secret(page: Callable[[str, str], Any]) -> None:
+    location = "/locations/__repository__@tableflow_assets/resources"
+    page(location, "pyspark")
+    for name in ("catalog", "s3", "kafka"):
+        page(f"{location}/{name}", "Configuration")
 
 
 def test_the_run_shows_its_ops(page: Callable[[str, str], Any], api: DagsterApi) -> None:
