@@ -11,7 +11,7 @@ import re
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -50,9 +50,11 @@ class Trino:
         return int(self._stats["physicalInputBytes"])
 
     def is_ready(self) -> bool:
+        """It answers some seconds before it knows of a node that could run a query."""
         try:
-            return not httpx.get(f"{self.address}/v1/info").json()["starting"]
-        except (httpx.HTTPError, ValueError, KeyError):
+            starting = httpx.get(f"{self.address}/v1/info").json()["starting"]
+            return not starting and bool(self.ask("SELECT * FROM system.runtime.nodes"))
+        except (httpx.HTTPError, ValueError, KeyError, AssertionError):
             return False
 
     def _call(self, method: str, url: str, **options: Any) -> dict[str, Any]:
@@ -65,13 +67,19 @@ class Trino:
 
 @contextmanager
 def running_trino(
-    catalog: CatalogConnection, storage: S3Connection, folder: Path
+    catalog: CatalogConnection,
+    storage: S3Connection,
+    folder: Path,
+    more: Mapping[str, Mapping[str, str]] | None = None,
 ) -> Iterator[Trino]:
+    """Over the catalog, as `lake`. ``more``: other catalogs by name, with their properties."""
     home = os.environ.get("TABLEFLOW_TRINO")
     if not home:
         pytest.skip("no Trino: set TABLEFLOW_TRINO to the folder of a trino-server")
     java, port = _java(), closed_port()
     _configure(folder, port, catalog, storage)
+    for name, properties in (more or {}).items():
+        _write(folder / "catalog" / f"{name}.properties", properties)
     with (folder / "trino.log").open("w") as log:
         server = subprocess.Popen(
             [
@@ -138,5 +146,8 @@ def _configure(folder: Path, port: int, catalog: CatalogConnection, storage: S3C
     # What `tableflow connect trino` prints.
     access = Access(catalog, storage, "reader", is_embedded=True, spark_catalog="lake")
     (folder / "catalog" / "lake.properties").write_text(snippet(access))
-    lines = [f"{name}={value}" for name, value in server.items()]
-    (folder / "config.properties").write_text("\n".join(lines) + "\n")
+    _write(folder / "config.properties", server)
+
+
+def _write(file: Path, properties: Mapping[str, object]) -> None:
+    file.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))

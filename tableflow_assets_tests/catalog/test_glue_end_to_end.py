@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -24,6 +25,7 @@ from tableflow_assets_tests.catalog.worlds.glue import GlueWorld
 from tableflow_assets_tests.catalog.worlds.moto_with_glues_lock import REGION
 from tableflow_assets_tests.kafka_topics import PAYMENT, KafkaTopic, payments
 from tableflow_assets_tests.tables import pipeline_of, rows_of, table_of
+from tableflow_assets_tests.trino_server import running_trino
 
 Rows = list[tuple[Any, ...]]
 NESTED = {
@@ -63,6 +65,11 @@ def source(pipeline: Pipeline) -> SourceTable:
 
 def expected(pipeline: Pipeline) -> Rows:
     return sorted((row["id"], row["amount"]) for row in rows_of(pipeline))
+
+
+def quoted(table: str, mark: str) -> str:
+    """The id of a Kafka cluster may begin with a digit."""
+    return ".".join(f"{mark}{part}{mark}" for part in table.split("."))
 
 
 def by_pyiceberg(world: GlueWorld, storage: S3Connection, table: str) -> Rows:
@@ -145,8 +152,9 @@ def test_icebergs_own_clients_of_glue_read_the_rows(
     assert by_pyiceberg(world, storage, table) == rows
     assert by_duckdb(pipeline, f"iceberg_scan('{metadata}')") == rows
     with in_spark(pipeline.spark, world, storage) as name:
-        assert by_spark(pipeline.spark, f"{name}.{table}") == rows
-        described = pipeline.spark.sql(f"DESCRIBE TABLE {name}.{table}").collect()
+        in_glue = f"{name}.{quoted(table, '`')}"
+        assert by_spark(pipeline.spark, in_glue) == rows
+        described = pipeline.spark.sql(f"DESCRIBE TABLE {in_glue}").collect()
     # Glue's columns are those that Iceberg's own client shows, in small letters.
     types = {row.col_name.lower(): row.data_type for row in described}
     columns = {column["Name"]: column for column in listed["StorageDescriptor"]["Columns"]}
@@ -170,3 +178,42 @@ def test_readers_of_delta_find_the_rows_where_glue_says(
     assert by_delta_rs(pipeline.catalog.storage, location) == rows
     assert by_duckdb(pipeline, f"delta_scan('{location}')") == rows
     assert by_spark(pipeline.spark, f"delta.`{location}`") == rows
+
+
+def trinos_catalogs(world: GlueWorld, storage: S3Connection) -> dict[str, dict[str, str]]:
+    """Of both connectors: what people on AWS have in Athena's place."""
+    key, secret = world.admin
+    glue = {
+        "hive.metastore.glue.region": REGION,
+        "hive.metastore.glue.endpoint-url": world.server.address,
+        "hive.metastore.glue.aws-access-key": key,
+        "hive.metastore.glue.aws-secret-key": secret,
+        "fs.native-s3.enabled": "true",
+        "s3.endpoint": str(storage.endpoint),
+        "s3.region": storage.region,
+        "s3.path-style-access": "true",
+        "s3.aws-access-key": str(storage.access_key),
+        "s3.aws-secret-key": str(storage.secret_key),
+    }
+    return {
+        "glue_iceberg": {"connector.name": "iceberg", "iceberg.catalog.type": "glue"} | glue,
+        "glue_delta": {"connector.name": "delta_lake", "hive.metastore": "glue"} | glue,
+    }
+
+
+@pytest.mark.trino
+def test_trino_reads_the_same_rows_through_glue_in_both_formats(
+    tableflow: Tableflow, kafka_topic: KafkaTopic, world: GlueWorld, tmp_path: Path
+) -> None:
+    pipeline = pipeline_of(tableflow, kafka_topic)
+    kafka_topic.send(PAYMENT, payments(20))
+    pipeline.catch_up()
+    as_iceberg, as_delta = world.catalog(), world.catalog(format="delta", database="as_delta")
+    connection, storage = pipeline.catalog.connection, pipeline.catalog.storage
+    rows = [list(row) for row in expected(pipeline)]
+    with running_trino(connection, storage, tmp_path, trinos_catalogs(world, storage)) as trino:
+        for catalog, name in ((as_iceberg, "glue_iceberg"), (as_delta, "glue_delta")):
+            publish(catalog, lambda: source(pipeline))
+            table = quoted(catalog.wanted(source(pipeline)).name, '"')
+            found = trino.ask(f"SELECT id, amount FROM {name}.{table} ORDER BY id")  # noqa: S608
+            assert found == rows
