@@ -9,10 +9,12 @@ from pydantic import Field, model_validator
 from tableflow_assets.settings_base import refused
 from tableflow_assets.settings_blocks import (
     Block,
+    ExternalId,
     Format,
     HttpUrl,
     Identifier,
     Line,
+    RoleArn,
     SecretRef,
     Word,
     both_or_neither,
@@ -37,8 +39,8 @@ class AwsAccess(Block):
     endpoint: HttpUrl | None = None
     access_key: SecretRef | None = None
     secret_key: SecretRef | None = None
-    role_arn: Line | None = None
-    external_id: Line | None = None
+    role_arn: RoleArn | None = None
+    external_id: ExternalId | None = None
 
     @model_validator(mode="after")
     def _keys_come_in_pairs(self) -> Self:
