@@ -7,15 +7,13 @@ has wrong never keeps a table, or another catalog, from going on.
 from __future__ import annotations
 
 import fcntl
-import logging
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from time import time
-from typing import Literal
 
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import ancestors_of
@@ -23,50 +21,20 @@ from pyiceberg.table.snapshots import ancestors_of
 from tableflow_assets.catalog import publish as publishing
 from tableflow_assets.catalog.base import Listing, PublishingCatalog, SourceTable
 from tableflow_assets.catalog.made import made
-from tableflow_assets.catalog.publish import Difference
 from tableflow_assets.catalog.rest import RestCatalog
 from tableflow_assets.catalog.source import source_of
-from tableflow_assets.errors import CatalogAway, TableflowError
+from tableflow_assets.catalog.standing import (
+    Standing,
+    failed,
+    not_of_its_format,
+    nothing_to_show,
+)
+from tableflow_assets.errors import LedgerError, TableflowError
 from tableflow_assets.files import replace_file
-from tableflow_assets.masking import masked
 from tableflow_assets.settings import Settings, Topic
 
-State = Literal["pending", "connected", "failed"]
 # By those that a reader's catalog gets its own knowledge from: Snowflake reads Glue, or a REST catalog.
 LAST = ("snowflake",)
-logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class Standing:
-    """How one catalog shows one table.
-
-    pending: it does not, yet. connected: it does; ``behind`` says by how many snapshots it lags.
-    failed: ``reason`` says why, ``next_step`` what to do.
-    """
-
-    catalog: str
-    kind: str
-    table: str
-    topic: str
-    state: State
-    reason: str = ""
-    next_step: str = ""
-    listed_as: str = ""
-    snapshot: int | None = None
-    behind: int = 0
-    lag_seconds: float | None = None
-    differences: tuple[Difference, ...] = ()
-    can_be_shown: bool = (
-        True  # False: there is no table yet, or it is of no format for that catalog
-    )
-
-    @property
-    def is_in_step(self) -> bool:
-        return self.state == "connected" and not self.behind
-
-    def to_json(self) -> dict[str, object]:
-        return asdict(self) | {"in_step": self.is_in_step}
 
 
 class Publisher:
@@ -128,18 +96,15 @@ class Publisher:
     def unwanted(self, topics: Sequence[Topic]) -> list[Standing]:
         """What is shown, and should not be: tables that are in no settings, or not for that catalog."""
         wanted = {(c.name, topic.table) for topic in topics for c in self.catalogs_of(topic)}
-        names = self.owner.tables()
-        asked = [(c, n) for n in names for c in self.catalogs if (c.name, n) not in wanted]
-        sources = {name: self.source(name) for name in dict.fromkeys(name for _, name in asked)}
         found = []
-        for catalog, name in asked:
-            source = sources[name]
-            if source is None or not catalog.shows(source):
+        for name in self.owner.tables():
+            asked = [one for one in self.catalogs if (one.name, name) not in wanted]
+            source = self._source_if_ours(name) if asked else None
+            if source is None:
                 continue
-            standing = self._shown(catalog, source)
+            standings = [self._shown(one, source) for one in asked if one.shows(source)]
             # Of what was never ours nothing is said, nor of a catalog that cannot be asked now.
-            if standing.state == "connected":
-                found.append(standing)
+            found += [one for one in standings if one.listed_as]
         return found
 
     def unpublish(self, standing: Standing) -> None:
@@ -156,6 +121,13 @@ class Publisher:
         if found is None or found.current_snapshot() is None:
             return None
         return source_of(self.owner, found, description)
+
+    def _source_if_ours(self, table: str) -> SourceTable | None:
+        """None also for what is no topic's table: dead letters, and what others keep there."""
+        try:
+            return self.source(table)
+        except LedgerError:
+            return None
 
     def _of_each(
         self, chosen: Sequence[PublishingCatalog], act: Callable[[PublishingCatalog], Standing]
@@ -189,16 +161,16 @@ class Publisher:
         try:
             source = self.source(topic.table)
             if source is None:
-                return _nothing_to_show(blank, "There is no table yet.")
+                return nothing_to_show(blank, "There is no table yet.")
             if not catalog.shows(source):
                 self._remember(catalog, source)
-                return _nothing_to_show(blank, _not_shown(catalog, source))
+                return not_of_its_format(blank, source)
             with self._alone(catalog, topic.table):
                 act(load)
                 told = published[-1]
                 self._remember(catalog, told)
         except Exception as error:  # the table is committed, whatever happens here
-            return _failed(blank, error)
+            return failed(blank, error)
         return replace(
             blank,
             state="connected",
@@ -211,11 +183,11 @@ class Publisher:
         try:
             source = self.source(topic.table, topic.description or "")
         except TableflowError as error:
-            return _failed(blank, error)
+            return failed(blank, error)
         if source is None:
-            return _nothing_to_show(blank, "There is no table yet.")
+            return nothing_to_show(blank, "There is no table yet.")
         if not catalog.shows(source):
-            return _nothing_to_show(blank, _not_shown(catalog, source))
+            return not_of_its_format(blank, source)
         return self._shown(catalog, source)
 
     def _shown(self, catalog: PublishingCatalog, source: SourceTable) -> Standing:
@@ -226,7 +198,7 @@ class Publisher:
                 return replace(blank, reason="It is not published yet.")
             publishing.refuse_what_is_not_ours(catalog, source, found)
         except Exception as error:  # the other catalogs want to be shown, too
-            return _failed(blank, error)
+            return failed(blank, error)
         different = publishing.compared(found, wanted)
         listed = replace(
             blank, listed_as=found.name, snapshot=found.snapshot, differences=different
@@ -270,28 +242,6 @@ class Publisher:
 
     def _mark(self, catalog: PublishingCatalog, table: str) -> Path:
         return self.settings.state_dir / "published" / catalog.name / table
-
-
-def _not_shown(catalog: PublishingCatalog, source: SourceTable) -> str:
-    kept = " and ".join(source.formats)
-    return f"A {catalog.kind} catalog cannot show a table that is kept as {kept} only."
-
-
-def _nothing_to_show(blank: Standing, why: str) -> Standing:
-    return replace(blank, reason=why, can_be_shown=False)
-
-
-def _failed(blank: Standing, error: Exception) -> Standing:
-    if not isinstance(error, TableflowError):  # of a client, that nobody has foreseen
-        logger.exception(
-            "%s: %s could not be asked about %s", blank.kind, blank.catalog, blank.topic
-        )
-        said = masked(f"{type(error).__name__}: {error}")
-        return replace(blank, state="failed", reason=said, next_step="The log has all of it.")
-    next_step = error.next_step
-    if isinstance(error, CatalogAway) and not next_step:
-        next_step = "It is tried again by itself."
-    return replace(blank, state="failed", reason=error.problem, next_step=next_step)
 
 
 def _read(mark: Path) -> str:

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from tableflow_assets.catalog import publish as publishing
+from tableflow_assets.catalog.standing import Standing
 from tableflow_assets.moments import moment
 from tableflow_assets.pipeline import Pipeline
-from tableflow_assets.publishing import Publisher, Standing
+from tableflow_assets.publishing import Publisher
 from tableflow_assets.rollback import find, roll_back
 from tableflow_assets.settings import Settings, Topic
 from tableflow_assets.tableflow import Tableflow

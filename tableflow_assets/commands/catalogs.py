@@ -16,7 +16,8 @@ from tableflow_assets.errors import SettingsError
 from tableflow_assets.settings import load_settings
 
 if TYPE_CHECKING:
-    from tableflow_assets.publishing import Publisher, Standing
+    from tableflow_assets.catalog.standing import Standing
+    from tableflow_assets.publishing import Publisher
     from tableflow_assets.settings import Topic
     from tableflow_assets.tableflow import Tableflow
 
@@ -70,6 +71,8 @@ def check(topics: tuple[str, ...], repair: bool, as_json: bool) -> None:
 def unpublish(yes: bool, as_json: bool) -> None:
     """Take out of the catalogs what the settings no longer want there. All data stays."""
     tableflow = _connected()
+    for catalog in tableflow.publisher.catalogs:
+        catalog.probe()  # else one that is away would look as if it showed nothing
     unwanted = tableflow.publisher.unwanted(tableflow.tables())
     if unwanted and not yes:
         for one in unwanted:

@@ -9,10 +9,11 @@ from typing import Any
 
 import dagster as dg
 
+from tableflow_assets.catalog.standing import Standing
 from tableflow_assets.defs.check_results import check_result
 from tableflow_assets.defs.names import table_key
 from tableflow_assets.defs.resources import IcebergCatalogResource
-from tableflow_assets.publishing import Publisher, Standing
+from tableflow_assets.publishing import Publisher
 from tableflow_assets.settings import Settings, Topic
 
 GROUP = "catalogs"

@@ -82,7 +82,11 @@ def test_from_nothing_to_published_to_taken_out(command: Command, shop: Shop) ->
     assert (table["in_step"], table["behind"]) == (True, 0)
     assert command("catalogs", "check").code == 0
 
+    shop.topic.send_bytes([b"no record of that schema"])
+    command("materialize", shop.topic.name)  # now there is a table of dead letters, too
     shop.configure(catalogs=[])
+    with shop.glue.is_down():
+        assert command("catalogs", "unpublish", "--yes").code == 1
     unwanted = command("catalogs", "check")
     assert unwanted.code == 1
     assert "tableflow catalogs unpublish" in unwanted.out
