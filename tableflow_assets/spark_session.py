@@ -26,7 +26,9 @@ def connect_spark(remote: str) -> SparkSession:
     from pyspark.sql import SparkSession
 
     ensure_spark_answers(remote)
-    return give_up_soon(SparkSession.builder.remote(remote).getOrCreate())
+    # A session of its own, not the one that others in this process may have: whoever closes it takes it from
+    # nobody else.
+    return give_up_soon(SparkSession.builder.remote(remote).create())
 
 
 def ensure_spark_answers(remote: str) -> None:

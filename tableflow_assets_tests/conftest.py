@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tableflow_assets import connections
+from tableflow_assets import connections, masking
 from tableflow_assets.settings import Settings
 from tableflow_assets.stack.seaweed import SeaweedServer
 from tableflow_assets.stack.stack import Stack
@@ -67,7 +67,8 @@ def kafka_topic(session_settings: Settings) -> KafkaTopic:
 
 @pytest.fixture(autouse=True)
 def _own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No test reads the developer's settings or state."""
+    """No test reads the developer's settings or state, nor masks what another test called a secret."""
     for name in ("TABLEFLOW_CONFIG", "TABLEFLOW_WEBSERVER_URL"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("TABLEFLOW_STATE", str(tmp_path / "state"))
+    monkeypatch.setattr(masking, "_seen", masking._Seen())

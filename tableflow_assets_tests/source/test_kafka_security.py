@@ -22,7 +22,7 @@ from tableflow_assets_tests.source.java_client import JavaClient, java_client
 from tableflow_assets_tests.source.secure_broker import SecureBroker
 from tableflow_assets_tests.source.ways import USERS, Ways
 
-QUICKLY = 10
+QUICKLY = 20
 PASSWORD = "p\"a\\s;s w'ord=€"
 STRANGER = Authority("stranger")
 
