@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tableflow_assets.connect.access import Access, Hidden, Value, rendered
+from tableflow_assets.connect.iceberg import iceberg_properties
 
 HEAD = "from pyiceberg.catalog import load_catalog"
 
@@ -29,33 +30,7 @@ def snippet(access: Access) -> str:
 
 
 def properties(access: Access) -> dict[str, Value]:
-    catalog, storage = access.catalog, access.storage
-    found: dict[str, Value | None] = {
-        "type": ("rest",),
-        "uri": (catalog.uri,),
-        "warehouse": (access.warehouse,),
-        "s3.endpoint": (storage.endpoint,) if storage.endpoint else None,
-        "s3.region": (storage.region,),
-        "s3.access-key-id": (storage.access_key,) if storage.access_key else None,
-        "s3.secret-access-key": (storage.secret_key,) if storage.secret_key else None,
-        "s3.session-token": (storage.session_token,) if storage.session_token else None,
-    }
-    if catalog.client_id and catalog.client_secret:
-        server = catalog.oauth2_server_uri
-        found["credential"] = (catalog.client_id, ":", catalog.client_secret)
-        found["oauth2-server-uri"] = (server,) if server else None
-        found["scope"] = (catalog.scope,)
-        found["audience"] = (catalog.audience,) if catalog.audience else None
-        found["resource"] = (catalog.resource,) if catalog.resource else None
-    elif catalog.token:
-        found["token"] = (catalog.token,)
-    if (signing := catalog.sigv4) is not None:
-        found["rest.sigv4-enabled"] = ("true",)
-        found["rest.signing-name"] = (signing.name,)
-        found["rest.signing-region"] = (signing.region,)
-        found["client.access-key-id"] = (signing.access_key,) if signing.access_key else None
-        found["client.secret-access-key"] = (signing.secret_key,) if signing.secret_key else None
-    return {key: value for key, value in found.items() if value is not None}
+    return iceberg_properties(access, {"s3.region": (access.storage.region,)}, "client")
 
 
 def _in_python(value: Value) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 
 from tableflow_assets.connect.access import Access, Value, rendered
+from tableflow_assets.connect.iceberg import iceberg_properties
 from tableflow_assets.sql_names import quoted
 from tableflow_assets.stack.jars import locked_jars
 
@@ -29,42 +30,16 @@ def snippet(access: Access) -> str:
 def properties(access: Access) -> dict[str, Value]:
     """Of Spark's configuration; a session may also set them."""
     name = f"spark.sql.catalog.{access.spark_catalog}"
+    own: dict[str, Value | None] = {
+        "io-impl": ("org.apache.iceberg.aws.s3.S3FileIO",),
+        "client.region": (access.storage.region,),
+        "s3.path-style-access": ("true",) if access.storage.path_style else None,
+    }
+    known = iceberg_properties(access, own, "rest").items()
     return {
         name: ("org.apache.iceberg.spark.SparkCatalog",),
-        **{f"{name}.{key}": value for key, value in _of_catalog(access).items()},
+        **{f"{name}.{key}": value for key, value in known},
     }
-
-
-def _of_catalog(access: Access) -> dict[str, Value]:
-    catalog, storage = access.catalog, access.storage
-    found: dict[str, Value | None] = {
-        "type": ("rest",),
-        "uri": (catalog.uri,),
-        "warehouse": (access.warehouse,),
-        "io-impl": ("org.apache.iceberg.aws.s3.S3FileIO",),
-        "client.region": (storage.region,),
-        "s3.endpoint": (storage.endpoint,) if storage.endpoint else None,
-        "s3.path-style-access": ("true",) if storage.path_style else None,
-        "s3.access-key-id": (storage.access_key,) if storage.access_key else None,
-        "s3.secret-access-key": (storage.secret_key,) if storage.secret_key else None,
-        "s3.session-token": (storage.session_token,) if storage.session_token else None,
-    }
-    if catalog.client_id and catalog.client_secret:
-        found["credential"] = (catalog.client_id, ":", catalog.client_secret)
-        found["scope"] = (catalog.scope,)
-        server = catalog.oauth2_server_uri
-        found["oauth2-server-uri"] = (server,) if server else None
-        found["audience"] = (catalog.audience,) if catalog.audience else None
-        found["resource"] = (catalog.resource,) if catalog.resource else None
-    elif catalog.token:
-        found["token"] = (catalog.token,)
-    if (signing := catalog.sigv4) is not None:
-        found["rest.sigv4-enabled"] = ("true",)
-        found["rest.signing-name"] = (signing.name,)
-        found["rest.signing-region"] = (signing.region,)
-        found["rest.access-key-id"] = (signing.access_key,) if signing.access_key else None
-        found["rest.secret-access-key"] = (signing.secret_key,) if signing.secret_key else None
-    return {key: value for key, value in found.items() if value is not None}
 
 
 def _in_shell(value: Value) -> str:
