@@ -26,9 +26,9 @@ def connect_spark(remote: str) -> SparkSession:
     from pyspark.sql import SparkSession
 
     ensure_spark_answers(remote)
-    # A session of its own, not the one that others in this process may have: whoever closes it takes it from
-    # nobody else.
-    return give_up_soon(SparkSession.builder.remote(remote).create())
+    # The one of this process, if there is one: pyspark looks what `localCheckpoint` has kept up in the
+    # session that was made last, whichever it was kept in.
+    return give_up_soon(SparkSession.builder.remote(remote).getOrCreate())
 
 
 def ensure_spark_answers(remote: str) -> None:

@@ -27,10 +27,9 @@ from tableflow_assets.connect.access import Access, example_table
 from tableflow_assets.connect.spark import properties as spark_properties
 from tableflow_assets.connections import CatalogConnection, S3Connection, Signing
 from tableflow_assets.settings import Settings
-from tableflow_assets.spark_session import connect_spark
 from tableflow_assets.stack.seaweed import SeaweedServer
-from tableflow_assets.stack.stack import Stack
 from tableflow_assets.stack.state import StackState
+from tableflow_assets.tableflow import Tableflow
 from tableflow_assets_tests.catalog.sources import a_source
 from tableflow_assets_tests.commands.conftest import Command
 from tableflow_assets_tests.seaweed import owner_of
@@ -187,24 +186,20 @@ class NoTables:
 
 
 def test_what_is_printed_for_spark_reads_the_table_and_cannot_write(
-    command: Command, table: str, stack: Stack
+    command: Command, table: str, tableflow: Tableflow
 ) -> None:
-    """In a session of the running server, which gets this catalog beside its own."""
+    """In the session of the tests, which gets this catalog beside its own."""
     script = command("connect", "spark", "--show-secrets").out
-    session = connect_spark(f"sc://127.0.0.1:{stack.state.ports['spark']}")
-    name = f"pasted.{NAMESPACE}.{table}"
-    try:
-        for key, value in in_bash(script).items():
-            if key.startswith("spark.sql.catalog.lake"):
-                session.conf.set(key.replace(".lake", ".pasted"), value)
-        found = session.sql(f"SELECT sum(id) FROM {name}").collect()  # noqa: S608  (our own)
-        assert [tuple(row) for row in found] == [(6,)]
-        for change in (f"INSERT INTO {name} VALUES (4)", f"DELETE FROM {name}"):  # noqa: S608
-            with pytest.raises(Exception, match=r"(?i)denied|forbidden|403"):
-                session.sql(change).collect()
-        assert session.sql(f"SELECT * FROM {name}").count() == 3  # noqa: S608  (our own)
-    finally:
-        session.stop()
+    session, name = tableflow.spark, f"pasted.{NAMESPACE}.{table}"
+    for key, value in in_bash(script).items():
+        if key.startswith("spark.sql.catalog.lake"):
+            session.conf.set(key.replace(".lake", ".pasted"), value)
+    found = session.sql(f"SELECT sum(id) FROM {name}").collect()  # noqa: S608  (our own)
+    assert [tuple(row) for row in found] == [(6,)]
+    for change in (f"INSERT INTO {name} VALUES (4)", f"DELETE FROM {name}"):  # noqa: S608
+        with pytest.raises(Exception, match=r"(?i)denied|forbidden|403"):
+            session.sql(change).collect()
+    assert session.sql(f"SELECT * FROM {name}").count() == 3  # noqa: S608  (our own)
 
 
 def test_what_is_printed_for_trino_is_a_file_of_properties(
