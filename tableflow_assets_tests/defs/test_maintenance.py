@@ -159,12 +159,10 @@ def test_the_schedule_waits_for_its_last_run(worn: Worn) -> None:
 def test_the_schedule_names_the_server_that_is_away_and_does_not_fail(
     worn: Worn, closed_port: int
 ) -> None:
-    known = worn.world.definitions.get_repository_def().get_top_level_resources()
     away = IcebergCatalogResource(
-        uri=f"http://127.0.0.1:{closed_port}",
         namespace="tableflow",
-        warehouse="s3://lake/",
-        s3=known["s3"].configurable_resource_cls(region_name="us-east-1"),  # type: ignore[attr-defined]
+        catalog={"uri": f"http://127.0.0.1:{closed_port}"},
+        s3=worn.world.definitions.resources["s3"],
     )
     assert f"127.0.0.1:{closed_port} does not answer" in tick(worn.world, worn.name, catalog=away)
 

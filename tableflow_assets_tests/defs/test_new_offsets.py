@@ -334,9 +334,8 @@ def test_without_the_catalog_a_tick_skips_and_names_its_address(
 ) -> None:
     world = world_of(behind.name)
     address = f"http://127.0.0.1:{closed_port}"
-    resources = world.definitions.resources
     nobody = IcebergCatalogResource(
-        uri=address, namespace="tableflow", warehouse="s3://lake/", s3=resources["s3"]
+        namespace="tableflow", catalog={"uri": address}, s3=world.definitions.resources["s3"]
     )
     tick = world.look_for_offsets(catalog=nobody)
     assert requested(tick) == []

@@ -195,12 +195,10 @@ def test_a_product_that_a_stranger_wrote_to_is_computed_again(current: Shop) -> 
 
 
 def test_a_catalog_that_is_away_is_a_reason_to_skip(current: Shop, closed_port: int) -> None:
-    known = current.definitions.get_repository_def().get_top_level_resources()
     away = IcebergCatalogResource(
-        uri=f"http://127.0.0.1:{closed_port}",
         namespace="tableflow",
-        warehouse="s3://lake/",
-        s3=known["s3"],
+        catalog={"uri": f"http://127.0.0.1:{closed_port}"},
+        s3=current.definitions.resources["s3"],
     )
     began = time.monotonic()
     tick = current.look_for_updates(catalog=away)
