@@ -59,6 +59,11 @@ class DagsterApi:
         query = "query Q($id: ID!) { runOrError(runId: $id) { ... on Run { status } } }"
         return str(self.ask(query, id=run_id)["runOrError"]["status"])
 
+    def unfinished_runs(self) -> list[str]:
+        query = """{ runsOrError(filter: {statuses: [NOT_STARTED, QUEUED, STARTING, STARTED]}) {
+          ... on Runs { results { runId } } } }"""
+        return [run["runId"] for run in self.ask(query)["runsOrError"]["results"]]
+
     def materializations(self, asset: str) -> list[dict[str, Any]]:
         query = """
         query Q($key: AssetKeyInput!) {
