@@ -36,7 +36,7 @@ def unpublished_tables_sensor(tables: Sequence[Topic], settings: Settings) -> dg
     ) -> dg.SensorResult | dg.SkipReason:
         before, now = _read_cursor(context.cursor), time.time()
         try:
-            behind = _behind(Publisher(settings, catalog.client()), tables)
+            behind = _behind(Publisher(settings, catalog.client()), tables, context.instance)
         except TableflowError as error:
             return dg.SkipReason(str(error))
         waiting = {name: before.get(name, Waiting(since=now)) for name in behind}
@@ -72,13 +72,24 @@ class Waiting(BaseModel):
         return Waiting(since=self.since, at=now, times=self.times + 1)
 
 
-def _behind(publisher: Publisher, tables: Sequence[Topic]) -> list[str]:
-    """The catalogs that were not told of the newest state of one of their tables."""
+def _behind(
+    publisher: Publisher, tables: Sequence[Topic], instance: dg.DagsterInstance
+) -> list[str]:
+    """The catalogs that were not told of the newest state of one of their tables.
+
+    And those that no run has ever looked at as a whole: their assets would stay empty.
+    """
+    new = [
+        one.name
+        for one in publisher.catalogs
+        if instance.get_latest_materialization_event(catalog_key(one.name)) is None
+    ]
     found: dict[str, None] = {}
     for topic in tables:
         table = publisher.owner.find(topic.table)
         if table is not None and table.current_snapshot() is not None:
-            found |= dict.fromkeys(publisher.not_told(topic, table))
+            shown_in = [one.name for one in publisher.catalogs_of(topic) if one.name in new]
+            found |= dict.fromkeys([*publisher.not_told(topic, table), *shown_in])
     return list(found)
 
 

@@ -91,6 +91,16 @@ def test_a_run_publishes_its_table_and_says_so(shown: Shown) -> None:
     assert head is not None
     assert said.metadata["snapshot_id"].value == str(head.snapshot_id)
     assert shown.check().passed
+
+
+def test_a_catalog_that_was_never_looked_at_as_a_whole_is_once(shown: Shown, clock: Clock) -> None:
+    assert shown.tick() == []  # there is no table yet
+    shown.run()
+    shown.tick()
+    clock.now += 31
+    assert len(shown.tick()) == 1
+    assert shown.materialize_the_catalog().success
+    clock.now += 10_000
     assert shown.tick() == []
 
 
