@@ -45,7 +45,9 @@ def publish(catalog: PublishingCatalog, load: Load, pauses: Sequence[float] = PA
 
 
 def _publish(catalog: PublishingCatalog, load: Load) -> Done:
-    found = catalog.find(load())
+    before = load()
+    catalog.wanted(before)  # a name that it cannot have is refused by us, in our words
+    found = catalog.find(before)
     source = load()
     wanted = catalog.wanted(source)
     if found is None:
