@@ -314,7 +314,7 @@ def test_a_step_waits_until_the_run_that_holds_the_tables_pool_is_done(tmp_path:
         time.sleep(1)
         assert not done
         store.free_concurrency_slot_for_step("a run of the table", "materialize")
-        waiting.join(timeout=20)
+        waiting.join(timeout=120)  # a busy machine, and Dagster asks again less and less often
         assert done == [True]
         assert store.get_concurrency_info(POOL).active_slot_count == 0
 
