@@ -52,8 +52,7 @@ class Publisher:
 
     def catalogs_of(self, topic: Topic, only: str | None = None) -> tuple[PublishingCatalog, ...]:
         """Those that the settings want the topic's table in; of these, only the one asked for."""
-        chosen = topic.catalogs
-        wanted = (one for one in self.catalogs if chosen is None or one.name in chosen)
+        wanted = (one for one in self.catalogs if topic.is_shown_in(one.name))
         return tuple(one for one in wanted if only in (None, one.name))
 
     def publish(
@@ -222,9 +221,8 @@ class Publisher:
             if snapshot.snapshot_id == found.snapshot:
                 break
             missing.append(snapshot)
-        if (
-            not missing
-        ):  # the same rows under newer metadata, such as a column nobody has filled yet
+        # None: the same rows under newer metadata, such as a column that nobody has filled yet.
+        if not missing:
             return 1, 0.0
         return len(missing), max(0.0, time() - missing[-1].timestamp_ms / 1000)
 

@@ -101,6 +101,9 @@ class TopicOptions(Block):
     def target_file_bytes(self) -> int:
         return file_bytes(self.target_file_size)
 
+    def is_shown_in(self, catalog: str) -> bool:
+        return self.catalogs is None or catalog in self.catalogs
+
     def over(self, defaults: TopicOptions) -> TopicOptions:
         """These options, and those of the defaults where nothing is set here."""
         chosen = {name: getattr(defaults, name) for name in defaults.model_fields_set}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from typing import Literal
 
@@ -43,6 +44,13 @@ class Standing:
 
     def to_json(self) -> dict[str, object]:
         return asdict(self) | {"in_step": self.is_in_step}
+
+
+def state_of_all(standings: Iterable[Standing]) -> State:
+    """Of a catalog: pending until the first table is shown; failed as long as one is."""
+    states = {one.state for one in standings}
+    order: tuple[State, ...] = ("failed", "connected")
+    return next((one for one in order if one in states), "pending")
 
 
 def nothing_to_show(blank: Standing, why: str) -> Standing:

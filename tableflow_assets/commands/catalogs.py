@@ -169,13 +169,13 @@ _COLUMNS = ["catalog", "type", "state", "tables", "behind", "failed"]
 
 
 def _by_catalog(found: Sequence[Standing]) -> list[list[object]]:
-    """Pending until the first table is shown; failed as long as one is."""
+    from tableflow_assets.catalog.standing import state_of_all
+
     rows: list[list[object]] = []
     for name in dict.fromkeys(one.catalog for one in found):
         its = [one for one in found if one.catalog == name]
         shown = [one for one in its if one.state == "connected"]
         failed = [one for one in its if one.state == "failed"]
-        state = "failed" if failed else "connected" if shown else "pending"
         behind = sum(1 for one in shown if one.behind)
-        rows.append([name, its[0].kind, state, len(shown), behind, len(failed)])
+        rows.append([name, its[0].kind, state_of_all(its), len(shown), behind, len(failed)])
     return rows

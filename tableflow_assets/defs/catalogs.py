@@ -9,7 +9,7 @@ from typing import Any
 
 import dagster as dg
 
-from tableflow_assets.catalog.standing import Standing
+from tableflow_assets.catalog.standing import Standing, state_of_all
 from tableflow_assets.defs.check_results import check_result
 from tableflow_assets.defs.names import table_key
 from tableflow_assets.defs.resources import IcebergCatalogResource
@@ -29,7 +29,7 @@ def check_name(catalog: str) -> str:
 
 
 def tables_in(catalog: str, tables: Sequence[Topic]) -> list[Topic]:
-    return [table for table in tables if table.catalogs is None or catalog in table.catalogs]
+    return [table for table in tables if table.is_shown_in(catalog)]
 
 
 def catalog_asset(name: str, tables: Sequence[Topic], settings: Settings) -> dg.AssetsDefinition:
@@ -53,12 +53,8 @@ def catalog_asset(name: str, tables: Sequence[Topic], settings: Settings) -> dg.
             for standing in publisher.publish(table, patient=True, only=name):
                 found.append(standing)
                 tell(context, table, settings, [standing])
-        failed = [one for one in found if one.state == "failed"]
         return dg.MaterializeResult(
-            metadata={
-                "state": "failed" if failed else _state(found),
-                "tables": _table(found),
-            }
+            metadata={"state": state_of_all(found), "tables": _table(found)}
         )
 
     return publish
@@ -120,10 +116,6 @@ def evaluation(key: dg.AssetKey, standing: Standing) -> dg.AssetCheckEvaluation:
             ),
         },
     )
-
-
-def _state(found: Sequence[Standing]) -> str:
-    return "connected" if any(one.state == "connected" for one in found) else "pending"
 
 
 def _says(standing: Standing) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dagster as dg
 
-from tableflow_assets.defs.new_offsets import UNFINISHED
+from tableflow_assets.defs.our_runs import UNFINISHED
 
 
 def close_interrupted_runs(instance: dg.DagsterInstance) -> int:

@@ -8,7 +8,7 @@ import dagster as dg
 from tableflow_assets.defs.maintenance_check import what_is_needed
 from tableflow_assets.defs.maintenance_ops import MaintenanceOps
 from tableflow_assets.defs.maintenance_steps import COMPACT_OP
-from tableflow_assets.defs.new_offsets import RUN_TAG, UNFINISHED
+from tableflow_assets.defs.our_runs import RUN_TAG, is_under_way
 from tableflow_assets.defs.resources import IcebergCatalogResource
 from tableflow_assets.errors import TableflowError
 from tableflow_assets.maintenance.health import health
@@ -107,7 +107,6 @@ def _why_not(
         return what_is_needed(found)
     if suspension := find_suspension(client, topic, settings.state_dir):
         return str(suspension.to_error(topic))
-    unfinished = dg.RunsFilter(tags={RUN_TAG: name}, statuses=list(UNFINISHED))
-    if context.instance.get_runs(unfinished, limit=1):
+    if is_under_way(context.instance, name):
         return "The last run is still under way."
     return None

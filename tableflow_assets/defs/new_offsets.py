@@ -13,6 +13,7 @@ from tableflow_assets.catalog.rest import RestCatalog
 from tableflow_assets.defs.checks import suspension_evaluation
 from tableflow_assets.defs.metadata import offsets_metadata
 from tableflow_assets.defs.names import CHECK_NAME, table_key, topic_key
+from tableflow_assets.defs.our_runs import RUN_TAG, is_under_way
 from tableflow_assets.defs.partitions import current_window, windows_of
 from tableflow_assets.defs.reload import reload_definitions
 from tableflow_assets.defs.resources import IcebergCatalogResource, KafkaResource
@@ -26,7 +27,6 @@ from tableflow_assets.table.ledger import read_ledger
 from tableflow_assets.table.suspension import Suspension, suspend_if_possible, suspension_of
 
 SENSOR_NAME = "new_offsets"
-RUN_TAG = "tableflow/launched_by"
 # Dagster's daemon ticks every 5 s. Within a tick we keep looking, so that new records do not wait
 # for the next one.
 LOOK_SECONDS = 3.5
@@ -90,7 +90,9 @@ def new_offsets_sensor(
             if discover(settings, look.log):
                 reload_definitions(settings)
             while True:
-                result = look.once(_is_busy(context.instance))
+                # One run at a time, for many tables: starting a process costs more than most commits.
+                # The next takes all that came in the meantime.
+                result = look.once(is_under_way(context.instance, SENSOR_NAME))
                 if result.run_requests or time.monotonic() >= deadline:
                     return result
                 time.sleep(LOOK_EVERY_SECONDS)
@@ -255,24 +257,6 @@ def _requests(behind: list[Topic], namespace: str) -> list[dg.RunRequest]:
         )
         for topics in groups.values()
     ]
-
-
-def _is_busy(instance: dg.DagsterInstance) -> bool:
-    """Whether a run of ours is unfinished. The next takes all that came in the meantime.
-
-    One run at a time, for many tables: starting a process costs more than most commits.
-    """
-    unfinished = dg.RunsFilter(tags={RUN_TAG: SENSOR_NAME}, statuses=list(UNFINISHED))
-    return bool(instance.get_runs(unfinished, limit=1))
-
-
-UNFINISHED = (
-    dg.DagsterRunStatus.QUEUED,
-    dg.DagsterRunStatus.NOT_STARTED,
-    dg.DagsterRunStatus.STARTING,
-    dg.DagsterRunStatus.STARTED,
-    dg.DagsterRunStatus.CANCELING,
-)
 
 
 def _read_cursor(text: str | None) -> dict[str, Seen]:

@@ -16,7 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from tableflow_assets.catalog.rest import RestCatalog
 from tableflow_assets.defs.names import product_key
-from tableflow_assets.defs.new_offsets import RUN_TAG, UNFINISHED
+from tableflow_assets.defs.our_runs import RUN_TAG, is_under_way
 from tableflow_assets.defs.partitions import ProductWindows
 from tableflow_assets.defs.resources import IcebergCatalogResource
 from tableflow_assets.errors import LedgerError, ServerUnreachable, TableflowError
@@ -73,7 +73,7 @@ def product_updates_sensor(
         before, now = _read_cursor(context.cursor), time.time()
         if now < before.at + EVERY_SECONDS:
             return dg.SkipReason(f"at most one run in {EVERY_SECONDS} s")
-        if _is_busy(context.instance):
+        if is_under_way(context.instance, SENSOR_NAME):
             return dg.SkipReason("a run is under way")
         try:
             look = _Look(products, catalog.client(), before, now)
@@ -166,11 +166,6 @@ def _request(keys: list[dg.AssetKey], windows: ProductWindows) -> dg.RunRequest:
         partition_key=windows.current,
         tags={RUN_TAG: SENSOR_NAME, "dagster/max_runtime": str(LONGEST_RUN_SECONDS)},
     )
-
-
-def _is_busy(instance: dg.DagsterInstance) -> bool:
-    unfinished = dg.RunsFilter(tags={RUN_TAG: SENSOR_NAME}, statuses=list(UNFINISHED))
-    return bool(instance.get_runs(unfinished, limit=1))
 
 
 def _read_cursor(text: str | None) -> Cursor:

@@ -7,7 +7,7 @@ import dagster as dg
 
 from tableflow_assets.catalog.rest import RestCatalog
 from tableflow_assets.defs.names import table_key, topic_key
-from tableflow_assets.defs.new_offsets import RUN_TAG
+from tableflow_assets.defs.our_runs import RUN_TAG
 from tableflow_assets.defs.partitions import current_window
 from tableflow_assets.defs.resources import IcebergCatalogResource, RegistryResource
 from tableflow_assets.defs.schema_fits import schema_evaluation

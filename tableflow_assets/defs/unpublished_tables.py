@@ -8,7 +8,7 @@ import dagster as dg
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from tableflow_assets.defs.catalogs import catalog_key
-from tableflow_assets.defs.new_offsets import RUN_TAG, UNFINISHED
+from tableflow_assets.defs.our_runs import RUN_TAG, is_under_way
 from tableflow_assets.defs.resources import IcebergCatalogResource
 from tableflow_assets.errors import TableflowError
 from tableflow_assets.publishing import Publisher
@@ -43,7 +43,8 @@ def unpublished_tables_sensor(tables: Sequence[Topic], settings: Settings) -> dg
         due = [
             name
             for name, one in waiting.items()
-            if one.is_due(now) and not _is_busy(context.instance, name)
+            if one.is_due(now)
+            and not is_under_way(context.instance, SENSOR_NAME, {CATALOG_TAG: name})
         ]
         for name in due:
             waiting[name] = waiting[name].asked(now)
@@ -105,12 +106,6 @@ def _request(key: dg.AssetKey, name: str) -> dg.RunRequest:
         asset_check_keys=[],  # the run tells by itself what they would say
         tags={RUN_TAG: SENSOR_NAME, CATALOG_TAG: name},
     )
-
-
-def _is_busy(instance: dg.DagsterInstance, name: str) -> bool:
-    tags = {RUN_TAG: SENSOR_NAME, CATALOG_TAG: name}
-    unfinished = dg.RunsFilter(tags=tags, statuses=list(UNFINISHED))
-    return bool(instance.get_runs(unfinished, limit=1))
 
 
 def _read_cursor(text: str | None) -> dict[str, Waiting]:

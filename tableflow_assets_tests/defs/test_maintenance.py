@@ -17,7 +17,7 @@ from tableflow_assets.defs.maintenance_check import maintenance_evaluation
 from tableflow_assets.defs.maintenance_steps import STEPS, Step, Wanted
 from tableflow_assets.defs.metadata import maintenance_metadata
 from tableflow_assets.defs.names import table_pool
-from tableflow_assets.defs.new_offsets import RUN_TAG
+from tableflow_assets.defs.our_runs import RUN_TAG
 from tableflow_assets.defs.pools import in_pool
 from tableflow_assets.defs.resources import IcebergCatalogResource
 from tableflow_assets.maintenance.health import SMALL_FILES, Health, Need

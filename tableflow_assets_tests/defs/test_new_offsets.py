@@ -17,10 +17,10 @@ from dagster._core.test_utils import create_run_for_test
 from tableflow_assets import connections
 from tableflow_assets.defs.new_offsets import (
     FIRST_WAIT_SECONDS,
-    RUN_TAG,
     SENSOR_NAME,
     Seen,
 )
+from tableflow_assets.defs.our_runs import RUN_TAG
 from tableflow_assets.defs.partitions import current_window
 from tableflow_assets.defs.resources import IcebergCatalogResource, KafkaResource
 from tableflow_assets.settings import Settings, TopicOptions

@@ -10,7 +10,7 @@ import pytest
 from dagster._core.definitions.sensor_definition import SensorExecutionData
 
 from tableflow_assets.defs import product_updates
-from tableflow_assets.defs.new_offsets import RUN_TAG
+from tableflow_assets.defs.our_runs import RUN_TAG
 from tableflow_assets.defs.product_updates import EVERY_SECONDS, SENSOR_NAME
 from tableflow_assets.defs.resources import IcebergCatalogResource
 from tableflow_assets.settings_product import ProductOptions
