@@ -34,6 +34,7 @@ from tableflow_assets.commands import (
     rollback,
     snowflake,
     soak,
+    spark,
     stack,
     tag,
     topics,
@@ -79,6 +80,7 @@ tableflow.add_command(ledger.ledger)
 tableflow.add_command(forget.forget)
 tableflow.add_command(dead_letters.dead_letters)
 tableflow.add_command(stack.stack)
+tableflow.add_command(spark.spark)
 tableflow.add_command(labs.labs)
 tableflow.add_command(config.config)
 tableflow.add_command(bench.bench)

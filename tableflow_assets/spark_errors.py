@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 from pyspark.errors import PySparkException
 
+from tableflow_assets.decode import json_function
 from tableflow_assets.errors import CommitConflict, ServerUnreachable, TableflowError
 from tableflow_assets.source.spark_refusals import spark_refusal
 from tableflow_assets.storage_faults import storage_fault
@@ -26,6 +27,8 @@ AWAY = {
         r"(https?://[^\s/\]]+)",
     ),
 }
+# What Spark says of a catalog that it was not told of, or whose archive it does not have.
+LACKS_OUR_FUNCTIONS = rf"(UNRESOLVED_ROUTINE|catalog plugin class)[^\n]*{json_function.CATALOG}"
 
 
 @contextmanager
@@ -42,6 +45,12 @@ def _named(text: str, table: str) -> TableflowError | None:
         return CommitConflict(
             f"Another writer committed to {table} at the same moment.",
             "Nothing was written twice or lost: run again, it continues after that commit.",
+        )
+    if re.search(LACKS_OUR_FUNCTIONS, text):
+        return TableflowError(
+            "The Spark server cannot read JSON: it does not have Tableflow's functions, or older ones.",
+            "Put the archive that `tableflow spark jar` makes on its class path, set what `tableflow spark"
+            " properties` prints, and restart it.",
         )
     if "S3Exception" in text and (fault := storage_fault(text, "the address that Spark has of it")):
         return fault

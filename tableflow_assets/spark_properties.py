@@ -18,6 +18,7 @@ from tableflow_assets.connections import (
     s3_connection,
     storage_of,
 )
+from tableflow_assets.decode import json_function
 from tableflow_assets.settings import Settings
 from tableflow_assets.settings_blocks import SecretRef
 from tableflow_assets.stack.state import StackState
@@ -52,6 +53,7 @@ def _properties(name: str, connection: CatalogConnection, storage: S3Connection)
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         f"spark.sql.catalog.{name}": "org.apache.iceberg.spark.SparkCatalog",
         **{f"spark.sql.catalog.{name}.{key}": value for key, value in in_catalog.items()},
+        **json_function.PROPERTIES,
         "spark.hadoop.fs.s3.impl": f"{S3A}.S3AFileSystem",  # Iceberg's paths say s3, not s3a
         **{f"spark.hadoop.fs.s3a.{key}": value for key, value in _of_hadoop(storage).items()},
     }

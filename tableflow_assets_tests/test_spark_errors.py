@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 from pyspark.errors import PySparkException
+from pyspark.sql import functions as F
 
-from tableflow_assets.errors import CommitConflict, ServerUnreachable
+from tableflow_assets.decode import json_function
+from tableflow_assets.errors import CommitConflict, ServerUnreachable, TableflowError
 from tableflow_assets.spark_errors import named_spark_errors
+from tableflow_assets.tableflow import Tableflow
 
 
 @pytest.mark.parametrize(
@@ -52,3 +55,18 @@ def test_a_server_that_is_away_is_named_with_its_address(words: str, told: str) 
 def test_what_has_no_name_stays_as_it_is(words: str) -> None:
     with pytest.raises(PySparkException, match=words[-3:]), named_spark_errors("`lake`"):
         raise PySparkException(words)
+
+
+@pytest.mark.parametrize("plugin", [None, "tableflow.NoSuchClass"])
+def test_a_server_without_our_functions_is_told_what_it_lacks(
+    tableflow: Tableflow, monkeypatch: pytest.MonkeyPatch, plugin: str | None
+) -> None:
+    """Neither the property, nor the archive with the class that it names."""
+    catalog = f"{json_function.CATALOG}_{'without_jar' if plugin else 'without_property'}"
+    monkeypatch.setattr(json_function, "CATALOG", catalog)
+    if plugin:
+        tableflow.spark.conf.set(f"spark.sql.catalog.{catalog}", plugin)
+    rows = tableflow.spark.createDataFrame([(b"{}",)], "data binary")
+    with pytest.raises(TableflowError, match="tableflow spark jar"), named_spark_errors("`lake`"):
+        rows.select(json_function.read_json(F.col("data"), None, 0)).collect()
+    tableflow.spark.conf.unset(f"spark.sql.catalog.{catalog}")

@@ -22,6 +22,7 @@ DELETED = "__tableflow_deleted"  # beside a keyed table's columns: this change r
 CDC_WRITES, CDC_DELETE = ("c", "u", "r"), "d"
 # What was found out about a record, beside its own columns.
 READ_VALUE, READ_KEY = "__tableflow_value", "__tableflow_key"
+PROBLEM = "__tableflow_problem"  # beside the columns of a row
 
 
 @dataclass(frozen=True)
@@ -30,8 +31,8 @@ class Counts:
     dead: int
 
 
-def _counted() -> tuple[Column, Column]:
-    return F.count(F.lit(1)).alias("records"), F.count("problem").alias("dead")
+def _counted(problem: str) -> tuple[Column, Column]:
+    return F.count(F.lit(1)).alias("records"), F.count(problem).alias("dead")
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class Decoded:
         """To be asked once the rows were written: the same pass has counted them."""
         seen = self._seen.get
         if "dead" not in seen:  # a busy server now and then loses what it has observed
-            seen = self._judged.agg(*_counted()).collect()[0].asDict()
+            seen = self._judged.agg(*_counted("problem")).collect()[0].asDict()
         return Counts(seen["records"], seen["dead"])
 
 
@@ -55,10 +56,12 @@ def decode(records: DataFrame, schemas: Schemas, wanted: Schema, mode: Mode) -> 
     judged = judge(records, schemas, mode)
     seen = Observation()
     # The observation also keeps Spark from pushing the filter below it and decoding twice.
-    counted = judged.observe(seen, *_counted())
-    good = counted.filter(F.col("problem").isNull())
+    of_row = F.col("problem").alias(PROBLEM)
+    counted = judged.select(*_columns(schemas, wanted, mode), of_row).observe(
+        seen, *_counted(PROBLEM)
+    )
     return Decoded(
-        rows=good.select(*_columns(schemas, wanted, mode)),
+        rows=counted.filter(F.col(PROBLEM).isNull()).drop(PROBLEM),
         dead=with_refined_problems(judged.filter(F.col("problem").isNotNull()), schemas),
         _judged=judged,
         _seen=seen,

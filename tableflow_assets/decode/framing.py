@@ -43,8 +43,10 @@ def named_id(framed: Column) -> Column:
 
 def framing_problem(data: Column, subject: Subject) -> Column:
     """Why it is not worth a look at the body; to be continued with ``when``."""
-    return (
+    # One look for a good record, which nearly all are; why it is none of the subject's can wait.
+    why = (
         F.when(F.length(data) == 0, "empty")
         .when(~is_framed(data), "not_confluent_framed")
-        .when(known_id(data, subject).isNull(), "unknown_schema_id")
+        .otherwise("unknown_schema_id")
     )
+    return F.when(known_id(data, subject).isNull(), why)

@@ -45,7 +45,8 @@ EXPLAINED = {
         "It is small, but it would unpack to so many values that no worker has the memory for them."
     ),
     "malformed_json": (
-        "It is not JSON, there is something after it, or it is nested over 1,000 levels deep."
+        "It is not JSON, there is something after it, it is nested over 1,000 levels deep, or a number in"
+        " it has over 1,000 digits."
     ),
     "json_does_not_fit_schema": (
         "It is JSON, but a value in it has another type than its column, or is out of its range."

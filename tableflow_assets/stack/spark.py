@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from tableflow_assets.jvm.jar import ensure_own_jar, own_jar
 from tableflow_assets.spark_session import ensure_spark_answers
 from tableflow_assets.stack.jars import jars_of
 from tableflow_assets.stack.java import java_command
@@ -45,6 +46,7 @@ class SparkServer(Server):
 
     def prepare(self) -> None:
         super().prepare()
+        ensure_own_jar()
         properties = "".join(f"{key} {value}\n" for key, value in self._configuration().items())
         write_private(self.folder / "spark.properties", properties)
         (self.folder / "log4j2.properties").write_text(_LOG4J)
@@ -62,7 +64,7 @@ class SparkServer(Server):
             "-Dio.netty.tryReflectionSetAccessible=true",
             *(f"-Dorg.apache.avro.limits.{key}={value}" for key, value in AVRO_LIMITS.items()),
             f"-Dlog4j2.configurationFile={self.folder / 'log4j2.properties'}",
-            *("-cp", ":".join([str(shipped), *(str(jar) for jar in jars_of("spark"))])),
+            *("-cp", ":".join(str(jar) for jar in (shipped, *jars_of("spark"), own_jar()))),
             "org.apache.spark.deploy.SparkSubmit",
             *("--properties-file", str(self.folder / "spark.properties")),
             *("--class", "org.apache.spark.sql.connect.service.SparkConnectServer"),

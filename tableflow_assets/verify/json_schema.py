@@ -46,7 +46,7 @@ from tableflow_assets.verify.readers import (
 from tableflow_assets.verify.spark_json import json_identity
 
 _MOMENT = re.compile(
-    r"(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d:\d\d)(?:\.(\d+))?([Zz]|[+-]\d\d:\d\d)?", re.ASCII
+    r"(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d:\d\d)(?:\.(\d+))?([Zz]|[+-]\d\d:?\d\d)?", re.ASCII
 )
 _COMPOSED = {"oneOf", "anyOf", "allOf", "$ref", "$dynamicRef", "$recursiveRef"}
 _MICROSECOND = timedelta(microseconds=1)
