@@ -49,7 +49,7 @@ class Serialization(ABC):
 
     @abstractmethod
     def typed(self, read: Column) -> Column:
-        """Of what was read: a value of ``type``. Of bytes with a problem, anything."""
+        """Of what was read: a value of ``type``. Of bytes with a problem, anything but an error."""
 
     @abstractmethod
     def identity(self, data: Column, read: Column) -> Column:

@@ -50,9 +50,11 @@ def catalog_asset(name: str, tables: Sequence[Topic], settings: Settings) -> dg.
         publisher = Publisher(settings, catalog.client())
         found: list[Standing] = []
         for table in shown:
-            for standing in publisher.publish(table, patient=True, only=name):
-                found.append(standing)
-                tell(context, table, settings, [standing])
+            # A catalog that was waited for in vain is not waited for again with every other table.
+            patient = state_of_all(found) != "failed"
+            standings = publisher.publish(table, patient=patient, only=name)
+            tell(context, table, settings, standings)
+            found += standings
         return dg.MaterializeResult(
             metadata={"state": state_of_all(found), "tables": _table(found)}
         )

@@ -9,7 +9,7 @@ import zipfile
 from pathlib import Path
 
 from tableflow_assets.errors import StackError
-from tableflow_assets.stack.jars import cache_dir, ensure_jars, jars_of
+from tableflow_assets.stack.jars import cache_dir, ensure_jars, jars_of, spark_folder
 from tableflow_assets.stack.java import java_command
 
 SOURCES = Path(__file__).with_name("tableflow")
@@ -46,15 +46,12 @@ def _sources() -> list[Path]:
 
 
 def _compile(classes: Path) -> None:
-    import pyspark
-
-    shipped = sorted((Path(pyspark.__file__).parent / "jars").glob("*.jar"))
     command = [
         *java_command(),
         *("-cp", ":".join(str(jar) for jar in jars_of("compiler"))),
         "org.eclipse.jdt.internal.compiler.batch.Main",
         *(f"-{JAVA_VERSION}", "-proc:none", "-nowarn", "-d", str(classes)),
-        *("-cp", ":".join(str(jar) for jar in shipped)),
+        *("-cp", ":".join(str(jar) for jar in sorted(spark_folder().glob("*.jar")))),
         *(str(path) for path in _sources()),
     ]
     finished = subprocess.run(command, capture_output=True, text=True, check=False)

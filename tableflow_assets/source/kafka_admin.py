@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from functools import partial
 from typing import Any
@@ -18,6 +18,12 @@ from tableflow_assets.source.kafka_refusals import Complaints, topic_refused
 from tableflow_assets.source.refusals import readable
 
 LISTEN_SECONDS = 0.2  # how long a complaint of the client may wait to be heard
+# What a broker says of a partition while another one becomes its leader, as for a moment in a new topic.
+NO_LEADER_NOW = (
+    *("NOT_LEADER_FOR_PARTITION", "LEADER_NOT_AVAILABLE"),
+    *("UNKNOWN_LEADER_EPOCH", "FENCED_LEADER_EPOCH"),
+)
+WHILE_LEADERS_CHANGE = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2)  # seconds before it is asked again
 
 
 class KafkaAdmin:
@@ -38,7 +44,19 @@ class KafkaAdmin:
         """As above, where the client promises an answer for each of many partitions."""
         client = self._renewed()
         self._complaints.forget()
-        promises = question(client)
+        for pause in WHILE_LEADERS_CHANGE:
+            try:
+                return self._answers(client, question(client))
+            except LeaderChanged:
+                time.sleep(pause)
+        try:
+            return self._answers(client, question(client))
+        except LeaderChanged as error:
+            raise self._unanswered(client, str(error)) from error
+
+    def _answers(
+        self, client: AdminClient, promises: Mapping[TopicPartition, Any]
+    ) -> dict[TopicPartition, Any]:
         return {
             partition: self._answer(client, partial(promises.get, partition), partition.topic)
             for partition in promises
@@ -54,6 +72,8 @@ class KafkaAdmin:
                 raise UnknownTopic from error
             if reason.name() == "TOPIC_AUTHORIZATION_FAILED":
                 raise topic_refused(self._access, topic) from error
+            if reason.name() in NO_LEADER_NOW:
+                raise LeaderChanged(reason.str()) from error
             raise self._unanswered(client, reason.str()) from error
         except TimeoutError as error:
             raise self._unanswered(client, "no answer in time") from error
@@ -106,4 +126,8 @@ class KafkaAdmin:
 
 
 class UnknownTopic(Exception):
+    pass
+
+
+class LeaderChanged(Exception):
     pass

@@ -60,6 +60,13 @@ def jars_of(server: str) -> list[Path]:
     return [cache_dir() / "jars" / jar.file_name for jar in locked_jars() if jar.server == server]
 
 
+def spark_folder() -> Path:
+    """Where Spark's own archives lie: pyspark brings them along."""
+    import pyspark
+
+    return Path(pyspark.__file__).parent / "jars"
+
+
 def ensure_jars(on_progress: Progress | None = None) -> None:
     """Fetch what is missing, check it against the lock. Quick when all is there."""
     folder = cache_dir() / "jars"
@@ -152,9 +159,7 @@ def _run_ivy(download: Path, trust_store: Path) -> None:
 
 
 def _ivy_jar() -> Path:
-    import pyspark
-
-    return next((Path(pyspark.__file__).parent / "jars").glob("ivy-*.jar"))
+    return next(spark_folder().glob("ivy-*.jar"))
 
 
 # An m2compatible resolver knows its repository by itself; poms are not needed, the lock is complete.

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 from tableflow_assets.jvm.jar import ensure_own_jar, own_jar
 from tableflow_assets.spark_session import ensure_spark_answers
-from tableflow_assets.stack.jars import jars_of
+from tableflow_assets.stack.jars import jars_of, spark_folder
 from tableflow_assets.stack.java import java_command
 from tableflow_assets.stack.server import Server, write_private
 
@@ -52,10 +51,8 @@ class SparkServer(Server):
         (self.folder / "log4j2.properties").write_text(_LOG4J)
 
     def command(self) -> list[str]:
-        import pyspark
-
         opens = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in OPENED_PACKAGES]
-        shipped = Path(pyspark.__file__).parent / "jars" / "*"
+        jars = (spark_folder() / "*", *jars_of("spark"), own_jar())
         return [
             *java_command(),
             *("-Xms1500m", "-Xmx3g", "-XX:+UseParallelGC"),
@@ -64,7 +61,7 @@ class SparkServer(Server):
             "-Dio.netty.tryReflectionSetAccessible=true",
             *(f"-Dorg.apache.avro.limits.{key}={value}" for key, value in AVRO_LIMITS.items()),
             f"-Dlog4j2.configurationFile={self.folder / 'log4j2.properties'}",
-            *("-cp", ":".join(str(jar) for jar in (shipped, *jars_of("spark"), own_jar()))),
+            *("-cp", ":".join(str(jar) for jar in jars)),
             "org.apache.spark.deploy.SparkSubmit",
             *("--properties-file", str(self.folder / "spark.properties")),
             *("--class", "org.apache.spark.sql.connect.service.SparkConnectServer"),

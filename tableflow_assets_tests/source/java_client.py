@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
-import pyspark
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
-from tableflow_assets.stack.jars import ensure_jars, jars_of
+from tableflow_assets.stack.jars import ensure_jars, jars_of, spark_folder
 from tableflow_assets.stack.java import java_command
 
 SECURITY = "org.apache.kafka.common.security"
@@ -45,8 +43,7 @@ class JavaClient:
 @contextlib.contextmanager
 def java_client() -> Iterator[JavaClient]:
     ensure_jars()
-    shipped = Path(pyspark.__file__).parent / "jars"
-    jars = [*shipped.glob("*.jar"), *jars_of("spark")]
+    jars = [*spark_folder().glob("*.jar"), *jars_of("spark")]
     port, token = launch_gateway(
         classpath=":".join(str(jar) for jar in jars),
         java_path=java_command()[0],

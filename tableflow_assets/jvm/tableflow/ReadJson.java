@@ -40,6 +40,8 @@ public final class ReadJson implements ScalarFunction<InternalRow> {
                   .build())
           .build();
 
+  private static final ObjectMapper NAMES = new ObjectMapper();
+
   private final String name;
   private final transient int headerBytes;
   private final transient Shape shape;
@@ -50,7 +52,7 @@ public final class ReadJson implements ScalarFunction<InternalRow> {
   ReadJson(String name) {
     this.name = name;
     try {
-      JsonNode said = new ObjectMapper().readTree(name);
+      JsonNode said = NAMES.readTree(name);
       this.headerBytes = said.required("headerBytes").asInt();
       this.shape = Shape.of(said.required("shape"));
     } catch (IOException notJson) {

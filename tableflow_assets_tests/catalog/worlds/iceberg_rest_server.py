@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from unittest.mock import patch
 
-import pyspark
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
 from tableflow_assets.stack import jars
@@ -29,7 +28,7 @@ def running_rest_server(storage: S3Connection) -> Iterator[str]:
         classpath=":".join(map(str, _archives())),
         java_path=java_command()[0],
         javaopts=["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"],
-        jarpath=str(next(_pyspark_jars().glob("py4j*.jar"))),
+        jarpath=str(next(jars.spark_folder().glob("py4j*.jar"))),
         die_on_exit=True,
         enable_auth=True,
         return_proc=True,
@@ -83,8 +82,4 @@ def _archives() -> list[Path]:
     # With Jetty inside.
     names = ("spark-core_*", "jackson-*", "avro-1*", "slf4j-api*", "jakarta.servlet-api-5*")
     more = ("httpclient-4*", "httpcore-4*", "commons-codec*", "RoaringBitmap*", "scala-library*")
-    return [*ours, *(file for name in (*names, *more) for file in _pyspark_jars().glob(name))]
-
-
-def _pyspark_jars() -> Path:
-    return Path(pyspark.__file__).parent / "jars"
+    return [*ours, *(file for name in (*names, *more) for file in jars.spark_folder().glob(name))]
