@@ -21,8 +21,13 @@ from tableflow_assets_tests.seaweed import running_seaweed
 
 
 def pytest_configure() -> None:
-    """A polite kill, as by `timeout`, still ends what the fixtures started."""
+    """A polite kill, as by `timeout`, still ends what the fixtures started.
+
+    Both: shells start what runs in the background deaf to Ctrl-C, Dagster makes both signals what that one
+    was, and the servers that tests start would then be as deaf, and waited for in vain.
+    """
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
