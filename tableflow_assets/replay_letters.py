@@ -9,7 +9,7 @@ from pyiceberg.table import Table
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from tableflow_assets.decode.decode import Decoded, decode, judge, with_refined_problems
+from tableflow_assets.decode.decode import Decoded, decode, judge
 from tableflow_assets.decode.framing import HEADER_BYTES
 from tableflow_assets.decode.schemas import Schemas
 from tableflow_assets.decode.unknown_ids import with_unknown_ids_told
@@ -55,7 +55,6 @@ def choose(
     judged = judge(records, schemas, pipeline.topic.mode)
     headers = [F.substring(name, 1, HEADER_BYTES).alias(name) for name in ("key", "value")]
     # Held: to decode once, and so that marking them does not read the table that it changes.
-    judged = with_refined_problems(judged, schemas)
     judged = judged.select(*PLACE, "problem", *headers).localCheckpoint()
     judged = with_unknown_ids_told(judged, schemas.left_out, pipeline.registry.has_schema)
     counted = judged.groupBy("problem").count().collect()

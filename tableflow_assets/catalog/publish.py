@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeVar
+from typing import Literal
 
 from tableflow_assets.catalog.base import Listing, PublishingCatalog, SourceTable
 from tableflow_assets.errors import CatalogAway, ListingChanged, NotOurTable
+from tableflow_assets.patience import patiently
 
-T = TypeVar("T")
 Done = Literal["nothing", "created", "replaced"]
 Load = Callable[[], SourceTable]
 LOST_RACES = 5
@@ -36,7 +36,7 @@ def publish(catalog: PublishingCatalog, load: Load, pauses: Sequence[float] = PA
     """
     for lost in range(LOST_RACES):
         try:
-            return _patiently(lambda: _publish(catalog, load), pauses)
+            return patiently(lambda: _publish(catalog, load), pauses, CatalogAway)
         except ListingChanged:
             if lost == LOST_RACES - 1:
                 raise
@@ -64,7 +64,7 @@ def _publish(catalog: PublishingCatalog, load: Load) -> Done:
 def republish(catalog: PublishingCatalog, load: Load, pauses: Sequence[float] = PATIENT) -> Done:
     """As `publish`; an entry of ours for an earlier table of the same topic is replaced as a whole."""
     source = load()
-    found = _patiently(lambda: catalog.find(source), pauses)
+    found = patiently(lambda: catalog.find(source), pauses, CatalogAway)
     if found is not None and found.topic == source.topic and found.table_uuid != source.uuid:
         catalog.drop(source, found)
     return publish(catalog, load, pauses)
@@ -72,7 +72,7 @@ def republish(catalog: PublishingCatalog, load: Load, pauses: Sequence[float] = 
 
 def unpublish(catalog: PublishingCatalog, source: SourceTable) -> bool:
     """Take the table out of the catalog; its data stays. False: it was not there."""
-    found = _patiently(lambda: catalog.find(source))
+    found = patiently(lambda: catalog.find(source), PATIENT, CatalogAway)
     if found is None:
         return False
     refuse_what_is_not_ours(catalog, source, found)
@@ -115,12 +115,3 @@ def _columns(listing: Listing) -> str:
         f"{column.name} {column.type}" + (f" -- {column.comment}" if column.comment else "")
         for column in listing.columns
     )
-
-
-def _patiently(ask: Callable[[], T], pauses: Sequence[float] = PATIENT) -> T:
-    for pause in pauses:
-        try:
-            return ask()
-        except CatalogAway:
-            time.sleep(pause)
-    return ask()

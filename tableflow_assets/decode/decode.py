@@ -11,7 +11,6 @@ from pyspark.sql import functions as F
 
 from tableflow_assets.decode import keys
 from tableflow_assets.decode.conform import conformed, spark_type
-from tableflow_assets.decode.problems import KEY_PREFIX
 from tableflow_assets.decode.schemas import Schemas
 from tableflow_assets.decode.types import KAFKA_COLUMN, KEYED_MODES, table_schema
 from tableflow_assets.settings_blocks import Mode
@@ -55,14 +54,14 @@ class Decoded:
 def decode(records: DataFrame, schemas: Schemas, wanted: Schema, mode: Mode) -> Decoded:
     judged = judge(records, schemas, mode)
     seen = Observation()
-    # The observation also keeps Spark from pushing the filter below it and decoding twice.
     of_row = F.col("problem").alias(PROBLEM)
+    # The observation also keeps Spark from pushing the filter below it and decoding twice.
     counted = judged.select(*_columns(schemas, wanted, mode), of_row).observe(
         seen, *_counted(PROBLEM)
     )
     return Decoded(
         rows=counted.filter(F.col(PROBLEM).isNull()).drop(PROBLEM),
-        dead=with_refined_problems(judged.filter(F.col("problem").isNotNull()), schemas),
+        dead=judged.filter(F.col("problem").isNotNull()),
         _judged=judged,
         _seen=seen,
     )
@@ -76,8 +75,6 @@ def judge(records: DataFrame, schemas: Schemas, mode: Mode) -> DataFrame:
         records.withColumn("schema_id", schemas.value.schema_id(value))
         .withColumn(READ_VALUE, schemas.value.parse(value))
         .withColumn(READ_KEY, schemas.key.parse(key))
-        .withColumn(READ_VALUE, schemas.value.read(F.col(READ_VALUE)))
-        .withColumn(READ_KEY, schemas.key.read(F.col(READ_KEY)))
     )
     of_key = keys.key_problem(key, F.col(READ_KEY), schemas.key, is_needed=is_keyed)
     judged = judged.withColumn("problem", F.coalesce(of_key, _value_problem(schemas, mode)))
@@ -87,16 +84,6 @@ def judge(records: DataFrame, schemas: Schemas, mode: Mode) -> DataFrame:
     identity = schemas.key.identity(key, F.col(READ_KEY))
     return judged.withColumn("key_hash", keys.hash_of(identity)).withColumn(
         "key_timestamp", F.col("timestamp")
-    )
-
-
-def with_refined_problems(dead: DataFrame, schemas: Schemas) -> DataFrame:
-    problem, prefix = F.col("problem"), F.lit(KEY_PREFIX)
-    of_key = schemas.key.refined(F.col("key"), F.substr(problem, F.lit(len(KEY_PREFIX) + 1)))
-    of_value = schemas.value.refined(F.col("value"), problem)
-    is_of_key = F.startswith(problem, prefix)
-    return dead.withColumn(
-        "problem", F.when(is_of_key, F.concat(prefix, of_key)).otherwise(of_value)
     )
 
 

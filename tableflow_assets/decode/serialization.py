@@ -1,8 +1,8 @@
 """What every serialization does: bytes in, a typed value or a named problem out.
 
 A record's value and its key are each read by one of these. The steps are apart because of Spark, which
-works out an expression anew wherever it is used: what ``parse`` makes becomes a column of its own, then
-what ``read`` makes of that, and the cheap steps look at this one.
+works out an expression anew wherever it is used: what ``parse`` makes becomes a column of its own, and the
+cheap steps look at this one.
 """
 
 from __future__ import annotations
@@ -33,19 +33,11 @@ class Serialization(ABC):
 
     @abstractmethod
     def parse(self, data: Column) -> Column:
-        """The expensive step; null for null."""
-
-    def read(self, parsed: Column) -> Column:
-        """All that is to be found out about the bytes, in any form."""
-        return parsed
+        """All that is to be found out about the bytes, in any form: the expensive step. Null for null."""
 
     @abstractmethod
     def problem(self, data: Column, read: Column) -> Column:
         """The class of what is wrong with the bytes (see `problems`); null where nothing is."""
-
-    def refined(self, data: Column, problem: Column) -> Column:
-        """What only a closer look tells, which would take too long for every record."""
-        return problem
 
     @abstractmethod
     def typed(self, read: Column) -> Column:

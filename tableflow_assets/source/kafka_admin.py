@@ -13,6 +13,7 @@ from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from tableflow_assets.errors import ServerUnreachable, SettingsError
+from tableflow_assets.patience import patiently
 from tableflow_assets.source.kafka_client import BLOCK, KafkaAccess
 from tableflow_assets.source.kafka_refusals import Complaints, topic_refused
 from tableflow_assets.source.refusals import readable
@@ -36,21 +37,20 @@ class KafkaAdmin:
 
     def ask(self, question: Callable[[Any], Any], topic: str = "") -> Any:
         """The answer that the client gives, or promises. ``topic``: that it is about."""
-        client = self._renewed()
-        self._complaints.forget()
-        return self._answer(client, partial(question, client), topic)
+        return self._asked(lambda client: self._answer(client, partial(question, client), topic))
 
     def ask_each(self, question: Callable[[Any], Any]) -> dict[TopicPartition, Any]:
         """As above, where the client promises an answer for each of many partitions."""
+        found: dict[TopicPartition, Any] = self._asked(
+            lambda client: self._answers(client, question(client))
+        )
+        return found
+
+    def _asked(self, ask: Callable[[AdminClient], Any]) -> Any:
         client = self._renewed()
         self._complaints.forget()
-        for pause in WHILE_LEADERS_CHANGE:
-            try:
-                return self._answers(client, question(client))
-            except LeaderChanged:
-                time.sleep(pause)
         try:
-            return self._answers(client, question(client))
+            return patiently(partial(ask, client), WHILE_LEADERS_CHANGE, LeaderChanged)
         except LeaderChanged as error:
             raise self._unanswered(client, str(error)) from error
 

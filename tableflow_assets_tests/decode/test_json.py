@@ -49,8 +49,8 @@ def decoded(
     """With `problem`, `row`, `identity` and `schema_id`, in the order of the data."""
     numbered = tableflow.spark.createDataFrame(list(enumerate(data)), "number int, data binary")
     bytes_, read = F.col("data"), F.col("read")
-    problem = serialization.refined(bytes_, serialization.problem(bytes_, read))
-    rows = numbered.withColumn("read", serialization.read(serialization.parse(bytes_))).select(
+    problem = serialization.problem(bytes_, read)
+    rows = numbered.withColumn("read", serialization.parse(bytes_)).select(
         "number",
         problem.alias("problem"),
         F.when(problem.isNull(), serialization.row(read)).alias("row"),
@@ -470,7 +470,7 @@ def test_a_string_of_ten_megabytes_is_a_string(tableflow: Tableflow) -> None:
     read = (
         tableflow.spark.range(1)
         .select(body.alias("data"))
-        .withColumn("read", serialization.read(serialization.parse(F.col("data"))))
+        .withColumn("read", serialization.parse(F.col("data")))
     )
     problem = serialization.problem(F.col("data"), F.col("read"))
     row = read.select(

@@ -189,7 +189,7 @@ def in_spark(
     data, read = F.col("data"), F.col("read")
     rows = spark.createDataFrame(list(enumerate(records)), "at int, data binary")
     problem = serialization.problem(data, read)
-    judged = rows.withColumn("read", serialization.read(serialization.parse(data))).select(
+    judged = rows.withColumn("read", serialization.parse(data)).select(
         "at",
         problem.alias("problem"),
         F.when(problem.isNull(), serialization.typed(read)).alias("typed"),

@@ -9,112 +9,32 @@ import org.apache.spark.sql.types.DataTypes;
 
 /** A value that is one column: those of `json_shape.Leaf`, which says what stands in the JSON. */
 enum Leaf implements Shape {
-  BOOLEAN(DataTypes.BooleanType) {
-    @Override
-    public Object value(JsonParser json) throws IOException {
-      if (!json.currentToken().isBoolean()) {
-        throw Misfit.FOUND;
-      }
-      return json.currentToken() == JsonToken.VALUE_TRUE;
-    }
-  },
-  INT(DataTypes.IntegerType) {
-    @Override
-    public Object value(JsonParser json) throws IOException {
-      return whole32(json);
-    }
-  },
-  LONG(DataTypes.LongType) {
-    @Override
-    public Object value(JsonParser json) throws IOException {
-      return whole(json);
-    }
-  },
-  FLOAT(DataTypes.FloatType) {
-    @Override
-    public Object value(JsonParser json) throws IOException {
-      needNumber(json);
-      float number = json.getFloatValue();
-      if (Float.isInfinite(number)) {
-        throw Misfit.FOUND;
-      }
-      return number;
-    }
-  },
-  DOUBLE(DataTypes.DoubleType) {
-    @Override
-    public Object value(JsonParser json) throws IOException {
-      needNumber(json);
-      double number = json.getDoubleValue();
-      if (Double.isInfinite(number)) {
-        throw Misfit.FOUND;
-      }
-      return number;
-    }
-  },
-  STRING(DataTypes.StringType) {
-    @Override
-    public Object value(JsonParser json) throws IOException {
-      Shape.need(json, JsonToken.VALUE_STRING);
-      return Text.of(json);
-    }
-  },
-  DATE(DataTypes.DateType) {
-    @Override
-    public Object value(JsonParser json) throws IOException {
-      return Times.date(text(json));
-    }
-  },
-  TIMESTAMP(DataTypes.TimestampType) {
-    @Override
-    public Object value(JsonParser json) throws IOException {
-      return Times.timestamp(text(json));
-    }
-  },
-  BYTES(DataTypes.BinaryType) {
-    @Override
-    public Object value(JsonParser json) throws IOException {
-      Shape.need(json, JsonToken.VALUE_STRING);
-      return json.getBinaryValue();
-    }
-  },
-  EPOCH_DAYS(DataTypes.DateType) {
-    @Override
-    public Object value(JsonParser json) throws IOException {
-      return whole32(json);
-    }
-  },
-  EPOCH_MILLIS(DataTypes.TimestampType) {
-    @Override
-    public Object value(JsonParser json) throws IOException {
-      return Math.multiplyExact(whole(json), 1000L);
-    }
-  },
-  JSON(DataTypes.StringType) {
-    @Override
-    public Object value(JsonParser json) throws IOException {
-      return Anything.asText(json);
-    }
-  },
-  NULL(DataTypes.StringType) {
-    @Override
-    public Object value(JsonParser json) throws IOException {
-      return Anything.asText(json);
-    }
-  },
+  BOOLEAN(DataTypes.BooleanType, Leaf::trueOrFalse),
+  INT(DataTypes.IntegerType, Leaf::whole32),
+  LONG(DataTypes.LongType, Leaf::whole),
+  FLOAT(DataTypes.FloatType, json -> (float) finite(number(json).getFloatValue())),
+  DOUBLE(DataTypes.DoubleType, json -> finite(number(json).getDoubleValue())),
+  STRING(DataTypes.StringType, json -> Text.of(string(json))),
+  DATE(DataTypes.DateType, json -> Times.date(string(json).getText())),
+  TIMESTAMP(DataTypes.TimestampType, json -> Times.timestamp(string(json).getText())),
+  BYTES(DataTypes.BinaryType, json -> string(json).getBinaryValue()),
+  EPOCH_DAYS(DataTypes.DateType, Leaf::whole32),
+  EPOCH_MILLIS(DataTypes.TimestampType, json -> Math.multiplyExact(whole(json), 1000L)),
+  JSON(DataTypes.StringType, Anything::asText),
+  NULL(DataTypes.StringType, Anything::asText),
   /** Anything, as the root of a document without a schema: only looked at. */
-  AS_SENT(DataTypes.StringType) {
-    @Override
-    public Object value(JsonParser json) throws IOException {
-      json.skipChildren();
-      return null;
-    }
-  };
+  AS_SENT(DataTypes.StringType, Leaf::passedOver);
+
+  private interface Reader {
+    Object read(JsonParser json) throws IOException;
+  }
 
   private final DataType type;
+  private final Reader reader;
 
-  Leaf(DataType type) {
+  Leaf(DataType type, Reader reader) {
     this.type = type;
+    this.reader = reader;
   }
 
   @Override
@@ -122,15 +42,40 @@ enum Leaf implements Shape {
     return type;
   }
 
-  private static String text(JsonParser json) throws IOException {
-    Shape.need(json, JsonToken.VALUE_STRING);
-    return json.getText();
+  @Override
+  public Object value(JsonParser json) throws IOException {
+    return reader.read(json);
   }
 
-  private static void needNumber(JsonParser json) throws IOException {
+  private static Object passedOver(JsonParser json) throws IOException {
+    json.skipChildren();
+    return null;
+  }
+
+  private static boolean trueOrFalse(JsonParser json) throws IOException {
+    if (!json.currentToken().isBoolean()) {
+      throw Misfit.FOUND;
+    }
+    return json.currentToken() == JsonToken.VALUE_TRUE;
+  }
+
+  private static JsonParser string(JsonParser json) throws IOException {
+    Shape.need(json, JsonToken.VALUE_STRING);
+    return json;
+  }
+
+  private static JsonParser number(JsonParser json) throws IOException {
     if (!json.currentToken().isNumeric()) {
       throw Misfit.FOUND;
     }
+    return json;
+  }
+
+  private static double finite(double number) throws IOException {
+    if (Double.isInfinite(number)) {
+      throw Misfit.FOUND;
+    }
+    return number;
   }
 
   private static int whole32(JsonParser json) throws IOException {
@@ -143,8 +88,7 @@ enum Leaf implements Shape {
 
   /** `1.0` is one, too; but an exponent may make a number of any length of a few characters. */
   private static long whole(JsonParser json) throws IOException {
-    needNumber(json);
-    if (json.currentToken() == JsonToken.VALUE_NUMBER_INT) {
+    if (number(json).currentToken() == JsonToken.VALUE_NUMBER_INT) {
       return json.getLongValue(); // or an exception, as below
     }
     String text = json.getText();

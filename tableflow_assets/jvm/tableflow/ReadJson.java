@@ -20,7 +20,7 @@ import org.apache.spark.unsafe.types.UTF8String;
  * in several takes longer than reading the record from Kafka.
  */
 public final class ReadJson implements ScalarFunction<InternalRow> {
-  static final int MOST_LEVELS = 1000;
+  private static final int MOST_LEVELS = 1000;
   private static final UTF8String MALFORMED = UTF8String.fromString("malformed_json");
   private static final UTF8String DOES_NOT_FIT = UTF8String.fromString("json_does_not_fit_schema");
   private static final UTF8String NO_TEXT = UTF8String.fromString("invalid_utf8");
