@@ -2,7 +2,7 @@
 PYTHON ?= python3.11
 BIN := .venv/bin
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint fmt lock docs clean
+.PHONY: help install demo test lint fmt lock rooms docs clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -31,8 +31,11 @@ fmt: install ## format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-lock: install ## write the checksums of stack/jars.lock.json anew
-	$(BIN)/python -m tableflow_assets.stack.jars
+lock: install ## write the checksums of jvm/jars.lock.json anew
+	$(BIN)/python -m tableflow_assets.jvm.jars
+
+rooms: install ## draw the rooms of the package and their imports into docs/design.md
+	$(BIN)/python -m tableflow_assets_tests.rooms
 
 docs: install ## run the commands of README.md against a fresh stack
 	$(BIN)/pytest tableflow_assets_tests/test_readme.py

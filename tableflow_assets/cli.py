@@ -8,7 +8,8 @@ from pathlib import Path
 
 import click
 
-from tableflow_assets import masking
+from tableflow_assets.base import masking
+from tableflow_assets.base.errors import TableflowError
 from tableflow_assets.commands import (
     aws,
     bench,
@@ -39,7 +40,6 @@ from tableflow_assets.commands import (
     tag,
     topics,
 )
-from tableflow_assets.errors import TableflowError
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

@@ -4,32 +4,32 @@ from __future__ import annotations
 
 import dagster as dg
 
-from tableflow_assets.defs.catalogs import catalog_asset, catalog_checks
-from tableflow_assets.defs.checks import exactly_once_check, not_suspended_check
-from tableflow_assets.defs.dead_letters import dead_letter_asset, dead_letter_rate_check
-from tableflow_assets.defs.delta_mirror import delta_mirror_check
-from tableflow_assets.defs.jobs import verify_job, verify_schedule
-from tableflow_assets.defs.maintenance import maintenance_jobs, maintenance_schedules
-from tableflow_assets.defs.maintenance_check import maintenance_check
+from tableflow_assets.defs.catalogs.assets import catalog_asset, catalog_checks
+from tableflow_assets.defs.catalogs.unpublished_tables import unpublished_tables_sensor
+from tableflow_assets.defs.maintenance.check import maintenance_check
+from tableflow_assets.defs.maintenance.jobs import maintenance_jobs, maintenance_schedules
 from tableflow_assets.defs.masking import mask_secrets
 from tableflow_assets.defs.names import product_key
-from tableflow_assets.defs.new_offsets import new_offsets_sensor
 from tableflow_assets.defs.partitions import windows_of_products
-from tableflow_assets.defs.product_assets import product_asset
-from tableflow_assets.defs.product_checks import (
+from tableflow_assets.defs.products.assets import product_asset
+from tableflow_assets.defs.products.checks import (
     check_products_job,
     check_products_schedule,
     product_checks,
 )
-from tableflow_assets.defs.product_report import reports, reports_job, reports_schedule
-from tableflow_assets.defs.product_updates import product_updates_sensor
+from tableflow_assets.defs.products.reports import reports, reports_job, reports_schedule
+from tableflow_assets.defs.products.updates import product_updates_sensor
 from tableflow_assets.defs.resources import resources_from
-from tableflow_assets.defs.schema_changes import schema_changes_sensor
-from tableflow_assets.defs.schema_fits import schema_fits_check
-from tableflow_assets.defs.topic_assets import table_asset, topic_asset
-from tableflow_assets.defs.unpublished_tables import unpublished_tables_sensor
+from tableflow_assets.defs.topics.assets import table_asset, topic_asset
+from tableflow_assets.defs.topics.checks import exactly_once_check, not_suspended_check
+from tableflow_assets.defs.topics.dead_letters import dead_letter_asset, dead_letter_rate_check
+from tableflow_assets.defs.topics.delta_mirror import delta_mirror_check
+from tableflow_assets.defs.topics.new_offsets import new_offsets_sensor
+from tableflow_assets.defs.topics.schema_changes import schema_changes_sensor
+from tableflow_assets.defs.topics.schema_fits import schema_fits_check
+from tableflow_assets.defs.topics.verify_job import verify_job, verify_schedule
 from tableflow_assets.product.products import products_of
-from tableflow_assets.settings import Settings, load_settings
+from tableflow_assets.settings.settings import Settings, load_settings
 from tableflow_assets.source.discovery import known_topics
 
 

@@ -13,35 +13,35 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyspark.sql import DataFrame, SparkSession
 
-from tableflow_assets.boundary import reached
-from tableflow_assets.catalog.rest import RestCatalog
+from tableflow_assets.base.boundary import reached
+from tableflow_assets.base.errors import CommitConflict, ServerUnreachable, UndecodableRecords
+from tableflow_assets.base.spark_session import persisted
 from tableflow_assets.decode.decode import Decoded, decode, judge
 from tableflow_assets.decode.schemas import Schemas
 from tableflow_assets.decode.types import table_schema
 from tableflow_assets.decode.unknown_ids import first_unknown, with_unknown_ids_told
-from tableflow_assets.errors import CommitConflict, ServerUnreachable, UndecodableRecords
-from tableflow_assets.settings import Topic
+from tableflow_assets.lake.catalog import RestCatalog
+from tableflow_assets.settings.settings import Topic
 from tableflow_assets.source.log import Log, TopicIdentity
 from tableflow_assets.source.plan import Plan, lost_before, origin_of, plan
 from tableflow_assets.source.reader import read_records
 from tableflow_assets.source.registry import Registry
 from tableflow_assets.source.steps import steps
-from tableflow_assets.spark_errors import named_spark_errors
-from tableflow_assets.spark_session import persisted
 from tableflow_assets.table import commit as commits
 from tableflow_assets.table import known_tables
 from tableflow_assets.table.create import create_table, refuse_another_mode
-from tableflow_assets.table.dead_letters import keep_dead_letters, see_again, without_letters
-from tableflow_assets.table.delta.upkeep import keep_in_step
+from tableflow_assets.table.delta.lifecycle import keep_in_step
 from tableflow_assets.table.entries import first_entry, next_entry, refuse_a_stale_plan
 from tableflow_assets.table.evolve import evolve
-from tableflow_assets.table.fit import fitting_schemas
-from tableflow_assets.table.forgotten import without_forgotten
-from tableflow_assets.table.keyed import Branch, last_change_of_every_key, rows_of_changes
+from tableflow_assets.table.keyed.changes import Branch, last_change_of_every_key, rows_of_changes
+from tableflow_assets.table.keyed.forgotten import without_forgotten
 from tableflow_assets.table.layout import keep_layout
 from tableflow_assets.table.ledger import Entry, Ledger, read_ledger
+from tableflow_assets.table.letters.letters import keep_dead_letters, see_again, without_letters
+from tableflow_assets.table.letters.read import kept_ahead
 from tableflow_assets.table.location import own_location, refuse_another_location
-from tableflow_assets.table.read_letters import kept_ahead
+from tableflow_assets.table.schema_fit import fitting_schemas
+from tableflow_assets.table.spark_errors import named_spark_errors
 from tableflow_assets.table.suspension import suspending
 
 FRUITLESS_RETRIES = 3

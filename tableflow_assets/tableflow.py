@@ -8,18 +8,18 @@ from functools import cached_property
 from pyiceberg.table import Table
 from pyspark.sql import SparkSession
 
-from tableflow_assets import connections
-from tableflow_assets.catalog.rest import RestCatalog
-from tableflow_assets.errors import SettingsError
+from tableflow_assets.base.errors import SettingsError
+from tableflow_assets.base.spark_session import connect_spark
+from tableflow_assets.lake.catalog import RestCatalog
 from tableflow_assets.pipeline import Pipeline
 from tableflow_assets.product.products import Product, products_of
 from tableflow_assets.product.runner import Runner
-from tableflow_assets.publishing import Publisher
-from tableflow_assets.settings import Settings, Topic
+from tableflow_assets.publish.publisher import Publisher
+from tableflow_assets.settings.settings import Settings, Topic
 from tableflow_assets.source.discovery import discover, known_topics
 from tableflow_assets.source.log import Log
 from tableflow_assets.source.registry import Registry
-from tableflow_assets.spark_session import connect_spark
+from tableflow_assets.stack import connections
 from tableflow_assets.table.known_tables import existing_table
 
 

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from tableflow_assets import connections, masking
-from tableflow_assets.settings import Settings
+from tableflow_assets.base import masking
+from tableflow_assets.settings.settings import Settings
+from tableflow_assets.stack import connections
 from tableflow_assets.stack.seaweed import SeaweedServer
 from tableflow_assets.stack.stack import Stack
 from tableflow_assets.tableflow import Tableflow

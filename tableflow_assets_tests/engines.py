@@ -9,9 +9,9 @@ import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
 from pyspark.sql import SparkSession
 
-from tableflow_assets.catalog.duckdb import connect_duckdb
-from tableflow_assets.catalog.rest import RestCatalog
+from tableflow_assets.lake.catalog import RestCatalog
 from tableflow_assets.pipeline import Pipeline
+from tableflow_assets.query.duckdb import connect_duckdb
 from tableflow_assets.table.delta.checkpoint import storage_options
 from tableflow_assets.table.formats import delta_root
 from tableflow_assets_tests.tables import table_of

@@ -6,7 +6,7 @@ from typing import Any
 
 from requests.exceptions import ConnectionError as RequestsConnectionError
 
-from tableflow_assets.catalog.rest import RestCatalog
+from tableflow_assets.lake.catalog import RestCatalog
 
 
 class FlakyIceberg:

@@ -14,11 +14,11 @@ from typing import Any
 import boto3
 from botocore.config import Config
 
-from tableflow_assets.catalog.rest import RestCatalog
-from tableflow_assets.connections import CatalogConnection
+from tableflow_assets.lake.catalog import RestCatalog
+from tableflow_assets.lake.connection import CatalogConnection
+from tableflow_assets.lake.storage import S3Connection
 from tableflow_assets.stack.seaweed import BUCKET, REGION, SeaweedServer
 from tableflow_assets.stack.state import StackState
-from tableflow_assets.storage import S3Connection
 
 START_SECONDS = 60
 

@@ -9,12 +9,12 @@ from typing import Any
 from pyiceberg.table import Table
 
 from tableflow_assets.pipeline import Committed, Pipeline
+from tableflow_assets.settings.names import DEAD_LETTER_SUFFIX
 from tableflow_assets.source.plan import Plan
 from tableflow_assets.table.commit import REBUILD, WRITER
 from tableflow_assets.table.ledger import PROPERTY, Entry
-from tableflow_assets.table.names import DEAD_LETTER_SUFFIX
-from tableflow_assets.table.verify import PartitionResult, verify
 from tableflow_assets.tableflow import Tableflow
+from tableflow_assets.verify.verify import PartitionResult, verify
 from tableflow_assets_tests.kafka_topics import KafkaTopic
 
 

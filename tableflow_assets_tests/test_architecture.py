@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-import ast
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
-PACKAGE = ROOT / "tableflow_assets"
+from tableflow_assets_tests import rooms
+from tableflow_assets_tests.rooms import PACKAGE, ROOT
+
+DAGSTERS_MODULES = (PACKAGE / "definitions.py",)
 MODULES = sorted(PACKAGE.rglob("*.py"))
 # Written apart, so that this file does not contain them.
 PRIVATE_FOLDERS = tuple(f"/{name}/" for name in ("work", "root"))
 
 
 def may_know_dagster(module: Path) -> bool:
-    return module.is_relative_to(PACKAGE / "defs") or module == PACKAGE / "definitions.py"
-
-
-def imported_by(module: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(module.read_text())):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.level == 0:
-            yield str(node.module)
+    return module.is_relative_to(PACKAGE / "defs") or module in DAGSTERS_MODULES
 
 
 def test_the_library_has_modules_on_both_sides_of_the_line() -> None:
@@ -34,14 +26,49 @@ def test_the_library_has_modules_on_both_sides_of_the_line() -> None:
     assert sides.count(False) > 20
 
 
-@pytest.mark.parametrize(
-    "module",
-    [module for module in MODULES if not may_know_dagster(module)],
-    ids=lambda module: str(module.relative_to(PACKAGE)),
-)
-def test_only_the_definitions_import_dagster(module: Path) -> None:
-    known = {name.split(".")[0] for name in imported_by(module)}
-    assert not {name for name in known if name == "dagster" or name.startswith("dagster_")}
+def test_only_the_definitions_import_dagster() -> None:
+    offending = [
+        str(each)
+        for module in MODULES
+        if not may_know_dagster(module)
+        for each in rooms.imports_of(module)
+        if each.imported.partition(".")[0].startswith("dagster")
+    ]
+    assert offending == []
+
+
+def test_every_room_has_its_place_in_the_order() -> None:
+    there = {path.relative_to(PACKAGE).parts[0].removesuffix(".py") for path in MODULES}
+    assert there - {"__init__"} == set(rooms.ORDER)
+
+
+def test_at_most_eight_modules_lie_at_the_top() -> None:
+    assert len(list(PACKAGE.glob("*.py"))) <= 8
+
+
+def test_no_room_imports_one_below_it() -> None:
+    place = {room: index for index, room in enumerate(rooms.ORDER)}
+    offending = [
+        str(each)
+        for each in rooms.imports()
+        if each.rooms[0] != "__init__" and place[each.rooms[0]] < place[each.rooms[1]]
+    ]
+    assert offending == []
+
+
+def test_the_judge_shares_with_the_write_path_only_what_is_listed() -> None:
+    offending = [
+        str(each)
+        for each in rooms.imports()
+        if each.rooms[0] == "verify"
+        and each.rooms[1] != "verify"
+        and not each.imported.startswith(rooms.SHARED_WITH_THE_JUDGE)
+    ]
+    assert offending == []
+
+
+def test_the_drawing_of_the_rooms_is_up_to_date() -> None:
+    assert rooms.BEGIN + rooms.drawing() + rooms.END in rooms.DRAWING.read_text(), "run: make rooms"
 
 
 def test_no_file_names_a_folder_of_the_machine_it_was_written_on() -> None:

@@ -13,8 +13,8 @@ from confluent_kafka import KafkaError, Message, Producer
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from tableflow_assets.decode.problems import explanation
+from tableflow_assets.operate.replay import replay
 from tableflow_assets.pipeline import Pipeline
-from tableflow_assets.replay import replay
 from tableflow_assets.table.ledger import read_ledger
 from tableflow_assets.tableflow import Tableflow
 from tableflow_assets_tests.bad_records.avro import AvroFormat, RecursiveAvroFormat

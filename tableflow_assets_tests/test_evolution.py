@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tableflow_assets.errors import Suspended
+from tableflow_assets.base.errors import Suspended
 from tableflow_assets.table.suspension import clear
 from tableflow_assets.tableflow import Tableflow
 from tableflow_assets_tests.drawn.avro import Avro

@@ -17,11 +17,12 @@ import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 
-from tableflow_assets import cli, connections
-from tableflow_assets.errors import LedgerError, ServerUnreachable, Suspended
+from tableflow_assets import cli
+from tableflow_assets.base.errors import LedgerError, ServerUnreachable, Suspended
+from tableflow_assets.operate.status import TopicStatus, status
 from tableflow_assets.pipeline import Pipeline
-from tableflow_assets.settings import Settings
-from tableflow_assets.status import TopicStatus, status
+from tableflow_assets.settings.settings import Settings
+from tableflow_assets.stack import connections
 from tableflow_assets.table.ledger import PROPERTY, Entry, read_ledger
 from tableflow_assets.table.suspension import suspension_of
 from tableflow_assets.tableflow import Tableflow

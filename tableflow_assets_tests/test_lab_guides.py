@@ -12,7 +12,7 @@ import yaml
 from click.testing import CliRunner
 
 from tableflow_assets.cli import tableflow as command
-from tableflow_assets.settings import Settings
+from tableflow_assets.settings.settings import Settings
 
 ROOT = Path(__file__).parents[1]
 GUIDES = ["shift-left", "river-hotels"]

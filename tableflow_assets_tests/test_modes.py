@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 
-from tableflow_assets.catalog.duckdb import connect_duckdb
-from tableflow_assets.errors import ModeChanged, Suspended, UnsupportedSchema
+from tableflow_assets.base.errors import ModeChanged, Suspended, UnsupportedSchema
 from tableflow_assets.pipeline import NOTHING, Pipeline
-from tableflow_assets.table import keyed
-from tableflow_assets.table.keyed import KEYS_IN_A_QUERY, PLACES_AT_HAND
+from tableflow_assets.query.duckdb import connect_duckdb
+from tableflow_assets.table.keyed import changes as keyed
+from tableflow_assets.table.keyed.changes import KEYS_IN_A_QUERY, PLACES_AT_HAND
 from tableflow_assets.tableflow import Tableflow
 from tableflow_assets_tests.kafka_topics import PAYMENT, KafkaTopic, framed, payments
 from tableflow_assets_tests.tables import (

@@ -9,10 +9,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tableflow_assets.errors import SchemaNotFound, Suspended, TopicNotFound
+from tableflow_assets.base.errors import SchemaNotFound, Suspended, TopicNotFound
 from tableflow_assets.pipeline import NOTHING, Pipeline
-from tableflow_assets.table.verify import verify
 from tableflow_assets.tableflow import Tableflow
+from tableflow_assets.verify.verify import verify
 from tableflow_assets_tests.kafka_topics import PAYMENT, KafkaTopic, framed, payments
 from tableflow_assets_tests.tables import (
     Interruption,

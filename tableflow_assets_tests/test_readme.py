@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from tableflow_assets import connections, labs
-from tableflow_assets.settings import Settings, load_settings
+from tableflow_assets import labs
+from tableflow_assets.settings.settings import Settings, load_settings
+from tableflow_assets.stack import connections
 from tableflow_assets.tableflow import Tableflow
 
 ROOT = Path(__file__).parents[1]

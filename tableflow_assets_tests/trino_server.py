@@ -19,9 +19,10 @@ from typing import Any
 import httpx
 import pytest
 
-from tableflow_assets.connect.access import Access
-from tableflow_assets.connect.trino import snippet
-from tableflow_assets.connections import CatalogConnection, S3Connection
+from tableflow_assets.lake.connection import CatalogConnection
+from tableflow_assets.lake.storage import S3Connection
+from tableflow_assets.query.snippets.access import Access
+from tableflow_assets.query.snippets.trino import snippet
 from tableflow_assets_tests.ports import closed_port
 
 JAVA_NEEDED = 24

@@ -15,8 +15,8 @@ import sys
 import time
 from collections.abc import Sequence
 
-from tableflow_assets import boundary
-from tableflow_assets.errors import ServerUnreachable, StackError, TableflowError
+from tableflow_assets.base import boundary
+from tableflow_assets.base.errors import ServerUnreachable, StackError, TableflowError
 
 NAMED_ERROR = 3  # the exit code of a run that failed as it should: with an error that says why
 ENDINGS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}
@@ -93,7 +93,7 @@ def _named(error: TableflowError) -> str:
 def _run(topics: Sequence[str], run_id: str, maintains: bool) -> dict[str, str]:
     """As `tableflow materialize` does it; what went wrong, by topic."""
     from tableflow_assets.chaos.maintain import maintain_roughly
-    from tableflow_assets.settings import load_settings
+    from tableflow_assets.settings.settings import load_settings
     from tableflow_assets.tableflow import Tableflow
 
     tableflow = Tableflow(load_settings())
@@ -120,7 +120,7 @@ def _run_dagster(topics: Sequence[str], *_: object) -> dict[str, str]:
     """Dagster's own command, in this process, so that the boundaries are heard."""
     from tableflow_assets.defs.names import table_key
     from tableflow_assets.defs.partitions import current_window
-    from tableflow_assets.settings import load_settings
+    from tableflow_assets.settings.settings import load_settings
     from tableflow_assets.tableflow import Tableflow
 
     settings = load_settings()

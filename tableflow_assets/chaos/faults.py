@@ -7,7 +7,7 @@ import signal
 import time
 from dataclasses import dataclass
 
-from tableflow_assets.boundary import Boundary
+from tableflow_assets.base.boundary import Boundary
 from tableflow_assets.chaos.driver_process import Driver, Drivers
 from tableflow_assets.chaos.kinds import (
     AT_BOUNDARY,

@@ -10,9 +10,9 @@ from collections.abc import Callable
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
+from tableflow_assets.base.errors import TableflowError
 from tableflow_assets.chaos.records import Messages
 from tableflow_assets.chaos.topics import ChaosTopic
-from tableflow_assets.errors import TableflowError
 
 PAUSE_SECONDS = 0.3
 RECORDS_A_ROUND = 4

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import yaml
 
-from tableflow_assets import connections
+from tableflow_assets.base.errors import TableflowError
 from tableflow_assets.chaos.feed import FEEDS, Feed
 from tableflow_assets.chaos.judge import Judge, Verify
 from tableflow_assets.chaos.records import Messages, create_topics
 from tableflow_assets.chaos.topics import settings_for, topics_of_a_run
-from tableflow_assets.errors import TableflowError
-from tableflow_assets.settings import Settings
-from tableflow_assets.settings_values import age_text
+from tableflow_assets.settings.settings import Settings
+from tableflow_assets.settings.values import age_text
+from tableflow_assets.stack import connections
 
 RECORDS_WITHIN_SECONDS = 120.0
 POLL_SECONDS = 0.1

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from tableflow_assets.base.errors import TableflowError
 from tableflow_assets.chaos.driver_process import Driver, Drivers
 from tableflow_assets.chaos.faults import Arena, strike
 from tableflow_assets.chaos.generation import Generation
@@ -14,8 +15,7 @@ from tableflow_assets.chaos.judge import NOTHING_WRONG, Findings, Verify, verify
 from tableflow_assets.chaos.kinds import MAINTENANCE
 from tableflow_assets.chaos.report import Fault, Report
 from tableflow_assets.chaos.servers import await_servers
-from tableflow_assets.errors import TableflowError
-from tableflow_assets.settings import Settings
+from tableflow_assets.settings.settings import Settings
 from tableflow_assets.stack.supervisor import Supervisor
 
 # Then come new topics: every commit adds files, and after every fault all of them are read.

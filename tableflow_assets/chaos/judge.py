@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 
 from tableflow_assets.chaos.topics import ChaosTopic
-from tableflow_assets.chaos.two_formats import differences
-from tableflow_assets.settings import Settings
+from tableflow_assets.operate.two_formats import differences
+from tableflow_assets.settings.settings import Settings
 from tableflow_assets.source.log import Offsets
 from tableflow_assets.table.ledger import read_ledger
-from tableflow_assets.table.verify import PartitionResult, verify
 from tableflow_assets.tableflow import Tableflow
+from tableflow_assets.verify.verify import PartitionResult, verify
 
 Verify = Callable[[Tableflow, str, int], Sequence[PartitionResult]]
 CompareFormats = Callable[[Tableflow, str], int]
@@ -49,7 +49,7 @@ def verify_topic(tableflow: Tableflow, topic: str, sample: int) -> Sequence[Part
 
 
 def compare_formats(tableflow: Tableflow, topic: str) -> int:
-    return len(differences(tableflow, tableflow.topic(topic)))
+    return len(differences(tableflow.catalog, tableflow.topic(topic)))
 
 
 class Judge:

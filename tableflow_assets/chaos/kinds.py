@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from tableflow_assets.boundary import BOUNDARIES, Boundary
+from tableflow_assets.base.boundary import BOUNDARIES, Boundary
 
 SERVERS = ("spark", "kafka", "registry", "seaweed")
 # The servers that maintenance needs, killed while it works: by kind.

@@ -5,13 +5,13 @@ from __future__ import annotations
 from datetime import timedelta
 
 from tableflow_assets.chaos.driver_process import HUNG_AFTER_SECONDS
-from tableflow_assets.maintenance.compact import compact
-from tableflow_assets.maintenance.expire import expire
-from tableflow_assets.maintenance.health import health
-from tableflow_assets.maintenance.manifests import rewrite_manifests
-from tableflow_assets.maintenance.orphans import remove_orphans
+from tableflow_assets.operate.maintenance.compact import compact
+from tableflow_assets.operate.maintenance.expire import expire
+from tableflow_assets.operate.maintenance.health import health
+from tableflow_assets.operate.maintenance.manifests import rewrite_manifests
+from tableflow_assets.operate.maintenance.orphans import remove_orphans
+from tableflow_assets.operate.retention import drop_old_windows
 from tableflow_assets.pipeline import Pipeline
-from tableflow_assets.retention import drop_old_windows
 
 # Whatever a run has written without committing it is younger: an older run counts as hung.
 ORPHANS_OLDER_THAN = timedelta(seconds=HUNG_AFTER_SECONDS + 30)

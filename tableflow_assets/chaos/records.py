@@ -13,10 +13,10 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 
-from tableflow_assets import connections
+from tableflow_assets.base.errors import ServerUnreachable
 from tableflow_assets.chaos.topics import OLD, ChaosTopic
-from tableflow_assets.errors import ServerUnreachable
-from tableflow_assets.settings import Settings
+from tableflow_assets.settings.settings import Settings
+from tableflow_assets.stack import connections
 
 SECONDS_TO_ANSWER = 30
 SCHEMA = {

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tableflow_assets.boundary import Boundary
+from tableflow_assets.base.boundary import Boundary
 from tableflow_assets.chaos.judge import NOTHING_WRONG, Findings
 from tableflow_assets.chaos.kinds import AT_BOUNDARY
 

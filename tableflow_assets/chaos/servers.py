@@ -6,7 +6,7 @@ import time
 
 import psutil
 
-from tableflow_assets.errors import StackError
+from tableflow_assets.base.errors import StackError
 from tableflow_assets.stack.supervisor import Supervisor
 
 POLL_SECONDS = 0.1

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
-from tableflow_assets.settings import Settings, TopicOptions
-from tableflow_assets.settings_blocks import Mode
+from tableflow_assets.settings.blocks import Mode
+from tableflow_assets.settings.settings import Settings, TopicOptions
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from tableflow_assets.errors import ServerUnreachable, SettingsError, StackError
-from tableflow_assets.settings import Settings, load_settings
-from tableflow_assets.settings_catalogs import GlueSettings
+from tableflow_assets.base.errors import ServerUnreachable, SettingsError, StackError
+from tableflow_assets.settings.catalogs import GlueSettings
+from tableflow_assets.settings.settings import Settings, load_settings
 
 if TYPE_CHECKING:
-    from tableflow_assets.catalog.aws_policy import Policy, Scope
+    from tableflow_assets.publish.glue.policy import Policy, Scope
 
 Kind = Literal["writer", "reader", "caller"]
 _FOR = {
@@ -57,13 +57,13 @@ def policy(
 
 
 def _of_tables(kind: Kind, scope: Scope) -> Policy:
-    from tableflow_assets.catalog.aws_policy import reader_policy, writer_policy
+    from tableflow_assets.publish.glue.policy import reader_policy, writer_policy
 
     return writer_policy(scope) if kind == "writer" else reader_policy(scope)
 
 
 def _of_role(catalog: str, block: GlueSettings, principal: str | None) -> Policy:
-    from tableflow_assets.catalog.aws_policy import caller_policy, trust_policy
+    from tableflow_assets.publish.glue.policy import caller_policy, trust_policy
 
     if principal is not None:
         return trust_policy(principal, block.external_id)
@@ -76,8 +76,8 @@ def _of_role(catalog: str, block: GlueSettings, principal: str | None) -> Policy
 
 
 def _scope(settings: Settings, catalog: str, block: GlueSettings, account: str | None) -> Scope:
-    from tableflow_assets.catalog.aws_policy import Scope
-    from tableflow_assets.catalog.glue import database_name
+    from tableflow_assets.publish.glue.glue import database_name
+    from tableflow_assets.publish.glue.policy import Scope
 
     if account is None and block.role_arn:
         account = (re.findall(r"\A[^:]*:[^:]*:iam::(\d{12}):", block.role_arn) or [None])[0]

@@ -15,7 +15,7 @@ from tableflow_assets.commands.show import (
     print_table,
     progress_bar,
 )
-from tableflow_assets.settings import load_settings
+from tableflow_assets.settings.settings import load_settings
 
 
 @click.group()
@@ -30,7 +30,7 @@ def bench() -> None:
 @json_option
 def latency(records: int, pause: float, timeout: float, as_json: bool) -> None:
     """From `produce` to visible in DuckDB, driven by the sensor alone."""
-    from tableflow_assets.commands.latency import Probe
+    from tableflow_assets.bench.latency import Probe
 
     probe = Probe(load_settings())
     seconds = []
@@ -59,7 +59,7 @@ def latency(records: int, pause: float, timeout: float, as_json: bool) -> None:
 @json_option
 def upsert(small: int, large: int, batch: int, rounds: int, as_json: bool) -> None:
     """The same batch of changed keys into a small and into a large table, mode upsert."""
-    from tableflow_assets.commands.bench_upsert import measure_upserts
+    from tableflow_assets.bench.upsert import measure_upserts
 
     with progress_bar() as progress:
         result = measure_upserts(load_settings(), (small, large), batch, rounds, progress)
@@ -82,7 +82,7 @@ def upsert(small: int, large: int, batch: int, rounds: int, as_json: bool) -> No
 @json_option
 def first_load(small: int, large: int, batch: int, kills: int, as_json: bool) -> None:
     """Load a topic of six partitions in bounded batches, killed on the way: whole? memory flat?"""
-    from tableflow_assets.commands.bench_first_load import measure_first_load
+    from tableflow_assets.bench.first_load import measure_first_load
 
     settings = load_settings()
     with progress_bar() as progress:
@@ -102,7 +102,7 @@ def first_load(small: int, large: int, batch: int, kills: int, as_json: bool) ->
 @json_option
 def decode(records: int, rounds: int, as_json: bool) -> None:
     """Reading a topic with and without decoding it, for every serialization."""
-    from tableflow_assets.commands.bench_decode import measure_decoding
+    from tableflow_assets.bench.decode import measure_decoding
 
     with progress_bar() as progress:
         results = measure_decoding(load_settings(), records, rounds, progress)
@@ -127,7 +127,7 @@ def mirror(files: int, per_commit: int, commits: int, as_json: bool) -> None:
     A hundred commits have their checkpoint of the Delta log (every 20 versions, in a table of 10,000 files
     every 100) and their merge of Iceberg's manifests (every 100) as often as they come.
     """
-    from tableflow_assets.commands.bench_mirror import measure_mirror
+    from tableflow_assets.bench.mirror import measure_mirror
 
     with progress_bar() as progress:
         result = measure_mirror(load_settings(), files, per_commit, commits, progress)
@@ -151,7 +151,7 @@ def mirror(files: int, per_commit: int, commits: int, as_json: bool) -> None:
 @json_option
 def products(short: int, long_: int, per_day: int, rounds: int, as_json: bool) -> None:
     """One new day into products with a short and with a long history: does the history cost?"""
-    from tableflow_assets.commands.bench_products import measure_products
+    from tableflow_assets.bench.products import measure_products
 
     with progress_bar() as progress:
         result = measure_products(load_settings(), (short, long_), per_day, rounds, progress)

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 import click
 from rich.markup import escape
 
+from tableflow_assets.base.errors import SettingsError
 from tableflow_assets.commands.show import console, json_option, print_json, print_table
 from tableflow_assets.commands.topics import topics_argument
-from tableflow_assets.errors import SettingsError
-from tableflow_assets.settings import load_settings
+from tableflow_assets.settings.settings import load_settings
 
 if TYPE_CHECKING:
-    from tableflow_assets.catalog.standing import Standing
-    from tableflow_assets.publishing import Publisher
-    from tableflow_assets.settings import Topic
+    from tableflow_assets.publish.publisher import Publisher
+    from tableflow_assets.publish.status import Standing
+    from tableflow_assets.settings.settings import Topic
     from tableflow_assets.tableflow import Tableflow
 
 AT_ONCE = 8  # tables that are asked about
@@ -169,7 +169,7 @@ _COLUMNS = ["catalog", "type", "state", "tables", "behind", "failed"]
 
 
 def _by_catalog(found: Sequence[Standing]) -> list[list[object]]:
-    from tableflow_assets.catalog.standing import state_of_all
+    from tableflow_assets.publish.status import state_of_all
 
     rows: list[list[object]] = []
     for name in dict.fromkeys(one.catalog for one in found):

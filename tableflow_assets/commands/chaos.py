@@ -19,7 +19,7 @@ from tableflow_assets.commands.show import (
     progress_bar,
 )
 from tableflow_assets.commands.stack import interrupted_once
-from tableflow_assets.settings import Settings
+from tableflow_assets.settings.settings import Settings
 
 if TYPE_CHECKING:
     from tableflow_assets.chaos.report import Fault, Report

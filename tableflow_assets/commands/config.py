@@ -7,7 +7,7 @@ import json
 import click
 
 from tableflow_assets.commands.show import json_option, print_json
-from tableflow_assets.settings import load_settings
+from tableflow_assets.settings.settings import load_settings
 
 
 @click.group()

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from tableflow_assets.commands.show import json_option, print_json
-from tableflow_assets.settings import load_settings
+from tableflow_assets.settings.settings import load_settings
 
 if TYPE_CHECKING:
-    from tableflow_assets.connect.access import Access, Role
-    from tableflow_assets.connect.published import Engine
+    from tableflow_assets.query.snippets.access import Access, Role
+    from tableflow_assets.query.snippets.published import Engine
 
 OVER_THE_CATALOG = ("duckdb", "spark", "trino", "pyiceberg")
 WITH_ITS_OWN = ("athena", "snowflake", "databricks")
@@ -39,7 +39,7 @@ PLACES = {
 @json_option
 def connect(engine: str, role: str, show_secrets: bool, as_json: bool) -> None:
     """Print what to paste into another engine, so that it sees the tables."""
-    from tableflow_assets.connect import published
+    from tableflow_assets.query.snippets import published
 
     settings = load_settings()
     chosen = cast("Role", role)
@@ -48,7 +48,7 @@ def connect(engine: str, role: str, show_secrets: bool, as_json: bool) -> None:
         answer: dict[str, Any] = {"engine": engine, "role": role, "snippet": text}
         notes = [PLACES[engine]]
     else:
-        from tableflow_assets.connect import access
+        from tableflow_assets.query.snippets import access
 
         found = access.access_of(settings, chosen, show_secrets=show_secrets)
         found = access.with_example(found, access.example_table(settings))
@@ -64,14 +64,14 @@ def connect(engine: str, role: str, show_secrets: bool, as_json: bool) -> None:
 
 
 def _written(engine: str, access: Access) -> str:
-    from tableflow_assets.connect import duckdb, pyiceberg, spark, trino
+    from tableflow_assets.query.snippets import duckdb, pyiceberg, spark, trino
 
     engines = {"duckdb": duckdb, "spark": spark, "trino": trino, "pyiceberg": pyiceberg}
     return str(engines[engine].snippet(access))
 
 
 def _about_secrets(access: Access, engine: str) -> list[str]:
-    from tableflow_assets.connect.access import hidden_names
+    from tableflow_assets.query.snippets.access import hidden_names
 
     names = hidden_names(access)
     if not names:
@@ -90,7 +90,7 @@ def _about_secrets(access: Access, engine: str) -> list[str]:
 
 def _values(access: Access) -> dict[str, str | None]:
     """For those who fill in a form, such as the statements of the labs."""
-    from tableflow_assets.connect.access import shown
+    from tableflow_assets.query.snippets.access import shown
 
     catalog, storage = access.catalog, access.storage
     return {

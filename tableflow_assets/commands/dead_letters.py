@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tableflow_assets.base.errors import TableflowError
 from tableflow_assets.commands.show import (
     console,
     json_option,
@@ -15,12 +16,11 @@ from tableflow_assets.commands.show import (
     print_table,
     progress_bar,
 )
-from tableflow_assets.errors import TableflowError
-from tableflow_assets.settings import load_settings
+from tableflow_assets.settings.settings import load_settings
 
 if TYPE_CHECKING:
-    from tableflow_assets.replay import Replayed
-    from tableflow_assets.table.read_letters import Letters
+    from tableflow_assets.operate.replay import Replayed
+    from tableflow_assets.table.letters.read import Letters
 
 PREVIEW_BYTES = 256
 STEPS = 4
@@ -120,7 +120,7 @@ def replay(topic: str, error: str | None, dry_run: bool, as_json: bool) -> None:
     After the cause is mended: the missing schema is registered, or the topic's settings name the right
     serialization. Those that still cannot be read stay letters.
     """
-    from tableflow_assets import replay as replaying
+    from tableflow_assets.operate import replay as replaying
     from tableflow_assets.tableflow import Tableflow
 
     tableflow = Tableflow(load_settings())
@@ -162,7 +162,7 @@ def _show_replayed(done: Replayed, as_json: bool) -> None:
 
 def _letters_of(topic: str) -> Letters:
     from tableflow_assets.table.known_tables import refuse_a_vanished_table
-    from tableflow_assets.table.read_letters import letters_of
+    from tableflow_assets.table.letters.read import letters_of
     from tableflow_assets.tableflow import Tableflow
 
     tableflow = Tableflow(load_settings())

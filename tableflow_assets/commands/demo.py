@@ -21,7 +21,7 @@ from tableflow_assets.commands.once import run_once
 from tableflow_assets.commands.show import console, json_option, print_json, print_table
 from tableflow_assets.commands.stack import download_progress, interrupted_once
 from tableflow_assets.labs import LAB_TOPICS
-from tableflow_assets.settings import Settings, load_settings
+from tableflow_assets.settings.settings import Settings, load_settings
 from tableflow_assets.source.discovery import remember
 from tableflow_assets.stack.stack import Stack, servers_of
 
@@ -111,7 +111,7 @@ class _Board:
 
     def await_first_rows(self, started: float) -> None:
         """Ask DuckDB until a table has rows: that is when a user sees something."""
-        from tableflow_assets.catalog.duckdb import connect_duckdb
+        from tableflow_assets.query.duckdb import connect_duckdb
         from tableflow_assets.tableflow import Tableflow
 
         catalog = Tableflow(self._settings).catalog

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import click
 
 from tableflow_assets.commands.show import json_option, print_json, print_table
-from tableflow_assets.settings import load_settings
+from tableflow_assets.settings.settings import load_settings
 
 if TYPE_CHECKING:
     from tableflow_assets.decode.key_text import Form
-    from tableflow_assets.forget import Report
+    from tableflow_assets.operate.forget import Report
 
 
 @click.command()
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 @json_option
 def forget(topic: str, typed: str, is_hex: bool, is_json: bool, yes: bool, as_json: bool) -> None:
     """Erase all records of a key from the table, its dead letters and old snapshots."""
-    from tableflow_assets import forget as erasing
+    from tableflow_assets.operate import forget as erasing
     from tableflow_assets.tableflow import Tableflow
 
     if is_hex and is_json:

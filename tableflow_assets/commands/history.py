@@ -9,15 +9,15 @@ from uuid import UUID
 
 import click
 
+from tableflow_assets.base.errors import MirrorError
 from tableflow_assets.commands.show import json_option, print_json, print_table
-from tableflow_assets.errors import MirrorError
-from tableflow_assets.settings import Settings, load_settings
+from tableflow_assets.settings.settings import Settings, load_settings
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
-    from tableflow_assets.catalog.rest import RestCatalog
-    from tableflow_assets.history import State
+    from tableflow_assets.lake.catalog import RestCatalog
+    from tableflow_assets.operate.history import State
 
 OWN_REFS = ("main", "tableflow_ledger")  # which say no more than that it is the current one
 
@@ -29,7 +29,7 @@ OWN_REFS = ("main", "tableflow_ledger")  # which say no more than that it is the
 @json_option
 def history(topic: str, limit: int, also_unseen: bool, as_json: bool) -> None:
     """The states that a table has had, newest first: what changed, up to where, and by which run."""
-    from tableflow_assets.history import History
+    from tableflow_assets.operate.history import History
     from tableflow_assets.tableflow import Tableflow
 
     tableflow = Tableflow(load_settings())
@@ -70,7 +70,7 @@ def run_url(webserver: str | None, run_id: str) -> str | None:
 
 
 def _delta_versions(catalog: RestCatalog, table: Table) -> Mapping[int, int]:
-    from tableflow_assets.as_of import delta_versions
+    from tableflow_assets.query.as_of import delta_versions
 
     try:
         return delta_versions(catalog, table)

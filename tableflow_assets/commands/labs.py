@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 import click
 
 from tableflow_assets.commands.show import json_option, print_json, print_table
-from tableflow_assets.settings import load_settings
+from tableflow_assets.settings.settings import load_settings
 
 
 @click.group()
@@ -40,9 +40,9 @@ def produce(
     as_json: bool,
 ) -> None:
     """Produce to Kafka: live at --rate until stopped, or a fixed set of --count."""
-    from tableflow_assets import connections
     from tableflow_assets import labs as lab
     from tableflow_assets.labs.record import LabRecord
+    from tableflow_assets.stack import connections
 
     if rate is None and count is None:
         raise click.UsageError("Give --count N for a fixed set, or --rate N for a live stream.")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tableflow_assets.commands.show import json_option, print_json, print_table
-from tableflow_assets.settings import Topic, load_settings
+from tableflow_assets.settings.settings import Topic, load_settings
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tableflow_assets.commands.show import console, json_option, print_json, print_table
-from tableflow_assets.settings import load_settings
-from tableflow_assets.settings_values import age
+from tableflow_assets.settings.settings import load_settings
+from tableflow_assets.settings.values import age
 
 if TYPE_CHECKING:
-    from tableflow_assets.maintenance.maintain import Step
+    from tableflow_assets.operate.maintenance.maintain import Step
     from tableflow_assets.pipeline import Pipeline
 
 DEFAULT = "status"
@@ -57,7 +57,7 @@ def maintenance() -> None:
 @json_option
 def status(topics: tuple[str, ...], as_json: bool) -> None:
     """Each window's files, and what the table needs and why. Reads metadata only."""
-    from tableflow_assets.maintenance.health import health
+    from tableflow_assets.operate.maintenance.health import health
     from tableflow_assets.tableflow import Tableflow
 
     tableflow = Tableflow(load_settings())
@@ -101,7 +101,7 @@ def compact(
     as_json: bool,
 ) -> None:
     """Write small files and dead rows anew, in the windows that need it."""
-    from tableflow_assets.maintenance.compact import compact as compact_table
+    from tableflow_assets.operate.maintenance.compact import compact as compact_table
 
     done = [
         compact_table(
@@ -134,7 +134,7 @@ def expire(
     topics: tuple[str, ...], older_than: timedelta | None, force: bool, dry_run: bool, as_json: bool
 ) -> None:
     """Remove old snapshots, and the files that only they refer to."""
-    from tableflow_assets.maintenance.expire import expire as expire_snapshots
+    from tableflow_assets.operate.maintenance.expire import expire as expire_snapshots
 
     done = [
         expire_snapshots(pipeline, older_than=older_than, dry_run=dry_run, force=force)
@@ -162,7 +162,7 @@ def orphans(
     topics: tuple[str, ...], older_than: timedelta, force: bool, dry_run: bool, as_json: bool
 ) -> None:
     """Remove files that belong to nothing: left by what was killed half-way."""
-    from tableflow_assets.maintenance.orphans import remove_orphans
+    from tableflow_assets.operate.maintenance.orphans import remove_orphans
 
     done = [
         remove_orphans(pipeline, older_than=older_than, dry_run=dry_run, force=force)
@@ -186,7 +186,7 @@ def orphans(
 @json_option
 def manifests(topics: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
     """Merge the manifests that many small commits have left."""
-    from tableflow_assets.maintenance.manifests import rewrite_manifests
+    from tableflow_assets.operate.maintenance.manifests import rewrite_manifests
 
     done = [rewrite_manifests(pipeline, dry_run=dry_run) for pipeline in _pipelines(topics)]
     rows = [[one.topic, one.before, one.after] for one in done]
@@ -200,7 +200,7 @@ def manifests(topics: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
 @json_option
 def run(topics: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
     """Do all that `status` says is needed; a step that fails stops no other."""
-    from tableflow_assets.maintenance.maintain import maintain
+    from tableflow_assets.operate.maintenance.maintain import maintain
 
     def tell(topic: str) -> Callable[[Step], None]:
         def on_step(step: Step) -> None:

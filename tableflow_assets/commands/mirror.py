@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tableflow_assets.base.errors import SettingsError, TableflowError
 from tableflow_assets.commands.show import (
     console,
     json_option,
@@ -14,8 +15,7 @@ from tableflow_assets.commands.show import (
     print_table,
     progress_bar,
 )
-from tableflow_assets.errors import SettingsError, TableflowError
-from tableflow_assets.settings import Topic, load_settings
+from tableflow_assets.settings.settings import Topic, load_settings
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -60,8 +60,8 @@ def _mirrored_table(tableflow: Tableflow, topic: Topic) -> Table:
 
 
 def _catch_up(tableflow: Tableflow, topic: Topic) -> dict[str, Any]:
+    from tableflow_assets.table.delta.lifecycle import standing
     from tableflow_assets.table.delta.mirror import catch_up
-    from tableflow_assets.table.delta.upkeep import standing
 
     table = _mirrored_table(tableflow, topic)
     before, written, problem = standing(tableflow.catalog, table), 0, ""

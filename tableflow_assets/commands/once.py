@@ -8,14 +8,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tableflow_assets import connections, labs
-from tableflow_assets.catalog.duckdb import connect_duckdb
+from tableflow_assets import labs
 from tableflow_assets.commands.show import console
 from tableflow_assets.commands.stack import download_progress
-from tableflow_assets.settings import Settings, Topic
+from tableflow_assets.query.duckdb import connect_duckdb
+from tableflow_assets.settings.settings import Settings, Topic
+from tableflow_assets.stack import connections
 from tableflow_assets.stack.stack import Stack
-from tableflow_assets.table.verify import verify
 from tableflow_assets.tableflow import Tableflow
+from tableflow_assets.verify.verify import verify
 
 
 def run_once(folder: Path, count: int, seed: int, quiet: bool) -> dict[str, Any]:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import click
 
 from tableflow_assets.commands.show import json_option, print_json, print_table
-from tableflow_assets.settings import load_settings
+from tableflow_assets.settings.settings import load_settings
 
 if TYPE_CHECKING:
-    from tableflow_assets.schema_plan import SchemaPlan
+    from tableflow_assets.operate.schema_plan import SchemaPlan
 
 
 @click.command()
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 @json_option
 def plan(topic: str, candidate: Path | None, as_json: bool) -> None:
     """What the newest schema does to a topic's table; exit 1 if some of it is refused."""
-    from tableflow_assets.schema_plan import plan_schema
+    from tableflow_assets.operate.schema_plan import plan_schema
     from tableflow_assets.tableflow import Tableflow
 
     tableflow = Tableflow(load_settings())

@@ -18,7 +18,7 @@ from tableflow_assets.commands.show import console, json_option, print_json, pri
 
 if TYPE_CHECKING:
     from tableflow_assets.product.products import Product
-    from tableflow_assets.product.standing import Standing
+    from tableflow_assets.product.status import Standing
     from tableflow_assets.tableflow import Tableflow
 
 AT_ONCE = 8  # products that are asked about
@@ -33,7 +33,7 @@ def products() -> None:
 @json_option
 def list_(as_json: bool) -> None:
     """Every product: its rows, and whether it is up to date with what it reads."""
-    from tableflow_assets.product.standing import standing
+    from tableflow_assets.product.status import standing
 
     tableflow = tableflow_with_products()
     catalog = tableflow.catalog

@@ -9,6 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tableflow_assets.base.errors import (
+    InputMissing,
+    ServerUnreachable,
+    SettingsError,
+    StackError,
+    TableflowError,
+)
 from tableflow_assets.commands.published import tell_catalogs
 from tableflow_assets.commands.show import (
     console,
@@ -17,14 +24,7 @@ from tableflow_assets.commands.show import (
     print_table,
     progress_bar,
 )
-from tableflow_assets.errors import (
-    InputMissing,
-    ServerUnreachable,
-    SettingsError,
-    StackError,
-    TableflowError,
-)
-from tableflow_assets.settings import load_settings
+from tableflow_assets.settings.settings import load_settings
 
 if TYPE_CHECKING:
     from tableflow_assets.product.products import Product

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from tableflow_assets.settings import Topic
+    from tableflow_assets.settings.settings import Topic
     from tableflow_assets.tableflow import Tableflow
 
 

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
+from tableflow_assets.base.errors import TableflowError
 from tableflow_assets.commands.show import console, json_option, print_json, print_table
-from tableflow_assets.errors import TableflowError
-from tableflow_assets.moments import FORMS, moment
-from tableflow_assets.settings import Settings, load_settings
+from tableflow_assets.operate.moments import FORMS, moment
+from tableflow_assets.settings.settings import Settings, load_settings
 
 if TYPE_CHECKING:
-    from tableflow_assets.as_of import TableFormat
-    from tableflow_assets.catalog.rest import RestCatalog
-    from tableflow_assets.product.chart import Chart
-    from tableflow_assets.product.queries import SavedQuery
+    from tableflow_assets.lake.catalog import RestCatalog
+    from tableflow_assets.query.as_of import TableFormat
+    from tableflow_assets.query.charts.chart import Chart
+    from tableflow_assets.query.saved import SavedQuery
 
 Answer = tuple[list[str], list[tuple[Any, ...]]]  # columns and rows
 LIST = 'List the tables with: tableflow query "SHOW TABLES"'
@@ -55,7 +55,7 @@ def query(
 
     A single word may be the name of a saved query, e.g. hourly_sales; --list shows them.
     """
-    from tableflow_assets.product.queries import saved_query
+    from tableflow_assets.query.saved import saved_query
 
     if list_saved:
         _list_saved(as_json)
@@ -76,7 +76,7 @@ def query(
 
 
 def _list_saved(as_json: bool) -> None:
-    from tableflow_assets.product.queries import saved_queries
+    from tableflow_assets.query.saved import saved_queries
 
     found = saved_queries().values()
     if as_json:
@@ -118,7 +118,7 @@ def _refuse_without_tables(settings: Settings, catalog: RestCatalog, saved: Save
 
 
 def _draw(file: Path, chart: Chart | None, title: str, answer: Answer) -> None:
-    from tableflow_assets.product.chart import Table, draw, guess
+    from tableflow_assets.query.charts.chart import Table, draw, guess
 
     table = Table(*answer)
     drawn = draw(chart or guess(table), table, title)
@@ -132,7 +132,7 @@ def _draw(file: Path, chart: Chart | None, title: str, answer: Answer) -> None:
 
 
 def _print_chart(chart: Chart, answer: Answer) -> None:
-    from tableflow_assets.product.chart import Table, in_text
+    from tableflow_assets.query.charts.chart import Table, in_text
 
     for line in in_text(chart, Table(*answer), console.width):
         console.print(line, markup=False, highlight=False, no_wrap=True)
@@ -141,8 +141,8 @@ def _print_chart(chart: Chart, answer: Answer) -> None:
 def _answer(catalog: RestCatalog, sql: str, when: str | None, table_format: TableFormat) -> Answer:
     import duckdb
 
-    from tableflow_assets.as_of import Views, views_of
-    from tableflow_assets.catalog.duckdb import connect_duckdb
+    from tableflow_assets.query.as_of import Views, views_of
+    from tableflow_assets.query.duckdb import connect_duckdb
 
     if when is None and table_format == "iceberg":
         views, sources = Views(), None

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tableflow_assets.base.errors import TableflowError
 from tableflow_assets.commands.show import json_option, print_json, print_table, progress_bar
-from tableflow_assets.errors import TableflowError
-from tableflow_assets.settings import Topic, load_settings
+from tableflow_assets.settings.settings import Topic, load_settings
 
 if TYPE_CHECKING:
     from tableflow_assets.pipeline import Committed, Pipeline
@@ -49,7 +49,7 @@ def rebuild(topic: str, window: str | None, until: str | None, as_json: bool) ->
 
 
 def _whole_table(pipeline: Pipeline) -> Committed:
-    from tableflow_assets.rebuild import rebuild
+    from tableflow_assets.operate.rebuild import rebuild
 
     with progress_bar() as progress:
         task = progress.add_task(pipeline.topic.name, total=None)
@@ -67,7 +67,7 @@ def _whole_table(pipeline: Pipeline) -> Committed:
 
 
 def _windows(pipeline: Pipeline, first: str, last: str | None) -> Committed:
-    from tableflow_assets.rebuild_windows import rebuild_windows
+    from tableflow_assets.operate.rebuild_windows import rebuild_windows
 
     start, end = windows_from_to(pipeline.topic, first, last)
     return rebuild_windows(pipeline, start, end, run_id="cli")

@@ -9,10 +9,10 @@ import click
 
 from tableflow_assets.commands.rebuild import windows_from_to
 from tableflow_assets.commands.show import console, json_option, print_json
-from tableflow_assets.settings import load_settings
+from tableflow_assets.settings.settings import load_settings
 
 if TYPE_CHECKING:
-    from tableflow_assets.repair import Repaired, Step
+    from tableflow_assets.operate.repair import Repaired, Step
 
 
 @click.command()
@@ -29,8 +29,8 @@ def repair(topic: str, window: str | None, until: str | None, dry_run: bool, as_
     Rows whose files are gone are read from the log again. A Delta log that is damaged, or that others
     have written to, is made to say what the Iceberg table says.
     """
-    from tableflow_assets.repair import repair as repair_topic
-    from tableflow_assets.repair_windows import Span
+    from tableflow_assets.operate.repair import repair as repair_topic
+    from tableflow_assets.operate.repair_windows import Span
     from tableflow_assets.tableflow import Tableflow
 
     if until and not window:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tableflow_assets.base.errors import Suspended, TableflowError, UndecodableRecords
 from tableflow_assets.commands.show import json_option, print_json
-from tableflow_assets.errors import Suspended, TableflowError, UndecodableRecords
-from tableflow_assets.settings import load_settings
+from tableflow_assets.settings.settings import load_settings
 
 if TYPE_CHECKING:
     from tableflow_assets.pipeline import Pipeline

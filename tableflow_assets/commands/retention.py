@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tableflow_assets.base.errors import SettingsError
 from tableflow_assets.commands.show import json_option, print_json, print_table
-from tableflow_assets.errors import SettingsError
-from tableflow_assets.settings import load_settings
+from tableflow_assets.settings.settings import load_settings
 
 if TYPE_CHECKING:
-    from tableflow_assets.retention import Dropped
+    from tableflow_assets.operate.retention import Dropped
 
 
 @click.command()
@@ -23,7 +23,7 @@ def retention(topic: str, dry_run: bool, as_json: bool) -> None:
 
     Only whole windows go. Maintenance does the same on its schedule.
     """
-    from tableflow_assets.retention import drop_old_windows
+    from tableflow_assets.operate.retention import drop_old_windows
     from tableflow_assets.tableflow import Tableflow
 
     tableflow = Tableflow(load_settings())

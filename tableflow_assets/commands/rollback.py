@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import click
 
 from tableflow_assets.commands.show import json_option, print_json, print_table
-from tableflow_assets.moments import FORMS, moment
-from tableflow_assets.settings import load_settings
+from tableflow_assets.operate.moments import FORMS, moment
+from tableflow_assets.settings.settings import load_settings
 
 if TYPE_CHECKING:
-    from tableflow_assets.rollback import Rollback
+    from tableflow_assets.operate.rollback import Rollback
 
 
 @click.command()
@@ -27,7 +27,7 @@ def rollback(topic: str, when: str, dry_run: bool, yes: bool, as_json: bool) -> 
     What was current stays readable under a tag. Without --yes and without a terminal to ask on,
     nothing is done.
     """
-    from tableflow_assets.rollback import find, roll_back
+    from tableflow_assets.operate.rollback import find, roll_back
     from tableflow_assets.tableflow import Tableflow
 
     tableflow = Tableflow(load_settings())

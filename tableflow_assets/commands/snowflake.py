@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tableflow_assets.base.errors import SettingsError
 from tableflow_assets.commands.show import json_option, print_json
 from tableflow_assets.commands.topics import topics_argument
-from tableflow_assets.errors import SettingsError
-from tableflow_assets.settings import Settings, load_settings
+from tableflow_assets.settings.settings import Settings, load_settings
 
 if TYPE_CHECKING:
-    from tableflow_assets.catalog.snowflake import SnowflakeCatalog
+    from tableflow_assets.publish.snowflake.snowflake import SnowflakeCatalog
 
 catalog_option = click.option(
     "--catalog", "name", metavar="NAME", help="Which one, where the settings have several."
@@ -30,7 +30,7 @@ def snowflake() -> None:
 @json_option
 def show_sql(topics: tuple[str, ...], name: str | None, as_json: bool) -> None:
     """The SQL of the set-up, and of the tables of TOPICS. Asks Snowflake nothing, shows no secret."""
-    from tableflow_assets.catalog import snowflake_sql as sql
+    from tableflow_assets.publish.snowflake import sql
 
     settings = load_settings()
     catalog = _catalog(settings, name)
@@ -54,7 +54,7 @@ def show_sql(topics: tuple[str, ...], name: str | None, as_json: bool) -> None:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def apply(name: str | None, role: str | None, yes: bool) -> None:
     """Run the set-up: external volume, catalog integration, database, schema. What is there stays."""
-    from tableflow_assets.catalog import snowflake_sql as sql
+    from tableflow_assets.publish.snowflake import sql
 
     settings = load_settings()
     catalog = _catalog(settings, name)
@@ -76,7 +76,7 @@ def apply(name: str | None, role: str | None, yes: bool) -> None:
 def _of_tables(
     settings: Settings, catalog: SnowflakeCatalog, topics: tuple[str, ...]
 ) -> dict[str, list[str]]:
-    from tableflow_assets.catalog import snowflake_sql as sql
+    from tableflow_assets.publish.snowflake import sql
     from tableflow_assets.tableflow import Tableflow
 
     found: dict[str, list[str]] = {}
@@ -106,8 +106,8 @@ def _of_tables(
 
 
 def _catalog(settings: Settings, name: str | None) -> SnowflakeCatalog:
-    from tableflow_assets.catalog.snowflake import SnowflakeCatalog
-    from tableflow_assets.settings_snowflake import SnowflakeSettings
+    from tableflow_assets.publish.snowflake.snowflake import SnowflakeCatalog
+    from tableflow_assets.settings.snowflake import SnowflakeSettings
 
     known = {
         one: block
@@ -126,14 +126,14 @@ def _catalog(settings: Settings, name: str | None) -> SnowflakeCatalog:
 
 
 def _as_role(catalog: SnowflakeCatalog, role: str) -> SnowflakeCatalog:
-    from tableflow_assets.catalog.snowflake import SnowflakeCatalog
+    from tableflow_assets.publish.snowflake.snowflake import SnowflakeCatalog
 
     return SnowflakeCatalog(catalog.name, catalog.settings.model_copy(update={"role": role}))
 
 
 def _to_be_trusted(catalog: SnowflakeCatalog) -> str:
     """Whose AWS roles were named: only Snowflake knows the user that it comes as."""
-    from tableflow_assets.catalog import snowflake_sql as sql
+    from tableflow_assets.publish.snowflake import sql
 
     volume, integration = catalog.settings.external_volume, catalog.settings.integration
     named = []

@@ -19,10 +19,10 @@ from tableflow_assets.commands.show import (
     progress_bar,
 )
 from tableflow_assets.commands.stack import interrupted_once
-from tableflow_assets.settings import Settings
+from tableflow_assets.settings.settings import Settings
 
 if TYPE_CHECKING:
-    from tableflow_assets.commands.soak_run import Report
+    from tableflow_assets.bench.soak_run import Report
 
 
 @click.command()
@@ -80,7 +80,7 @@ def run_soak(
     folder: Path, numbers: tuple[int, int, int], on_commit: Callable[[int], None]
 ) -> Report:
     """On servers of its own, which are gone afterwards, whatever happens."""
-    from tableflow_assets.commands.soak_run import Soak
+    from tableflow_assets.bench.soak_run import Soak
     from tableflow_assets.stack.stack import Stack
     from tableflow_assets.tableflow import Tableflow
 
@@ -92,7 +92,7 @@ def run_soak(
 
 
 def drawn(report: Report) -> str:
-    from tableflow_assets.commands.soak_chart import Line, Panel, chart
+    from tableflow_assets.bench.soak_chart import Line, Panel, chart
 
     points = report.points
     ends = (points[0].commits, points[-1].commits) if points else ()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from tableflow_assets.settings import load_settings
+from tableflow_assets.settings.settings import load_settings
 
 
 @click.group()
@@ -20,7 +20,7 @@ def spark() -> None:
 @click.option("--json", "as_json", is_flag=True, help="One JSON value, for machines.")
 def properties(as_json: bool) -> None:
     """Print what to set in its spark-defaults.conf. Secrets are the names of where they are kept."""
-    from tableflow_assets.spark_properties import spark_properties
+    from tableflow_assets.stack.spark_properties import spark_properties
 
     found = spark_properties(load_settings())
     if as_json:
@@ -41,7 +41,7 @@ def properties(as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="One JSON value, for machines.")
 def jar(folder: Path, as_json: bool) -> None:
     """Make the archive with the functions that read JSON, for its class path."""
-    from tableflow_assets.jvm.jar import ensure_own_jar
+    from tableflow_assets.jvm.own_jar import ensure_own_jar
 
     made = ensure_own_jar()
     copy = folder / made.name

@@ -13,10 +13,10 @@ from pathlib import Path
 import click
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
+from tableflow_assets.base.errors import StackError
 from tableflow_assets.commands.show import console, json_option, print_json, print_table
-from tableflow_assets.errors import StackError
-from tableflow_assets.settings import load_settings
-from tableflow_assets.stack.jars import Progress as DownloadProgress
+from tableflow_assets.jvm.jars import Progress as DownloadProgress
+from tableflow_assets.settings.settings import load_settings
 from tableflow_assets.stack.stack import Stack, servers_of
 from tableflow_assets.stack.state import StackState
 
@@ -45,7 +45,7 @@ def run(dagster: bool) -> None:
 @click.option("--dagster/--no-dagster", default=True, show_default=True, help="With Dagster.")
 def up(dagster: bool) -> None:
     """Start the servers in the background, and return when they are ready."""
-    from tableflow_assets.stack.jars import ensure_jars
+    from tableflow_assets.jvm.jars import ensure_jars
 
     state = StackState.load(_folder())
     if state.running:

@@ -9,8 +9,8 @@ from datetime import timedelta
 import click
 
 from tableflow_assets.commands.show import json_option, print_json, print_table
-from tableflow_assets.moments import FORMS, moment
-from tableflow_assets.settings import load_settings
+from tableflow_assets.operate.moments import FORMS, moment
+from tableflow_assets.settings.settings import load_settings
 
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
@@ -40,8 +40,8 @@ def tag(
     as_json: bool,
 ) -> None:
     """Name a state of the table, so that it stays readable; without a name, list the tags."""
+    from tableflow_assets.operate.tags import create_tag, delete_tag
     from tableflow_assets.tableflow import Tableflow
-    from tableflow_assets.tags import create_tag, delete_tag
 
     if is_delete and (when or keep_for or not name):
         raise click.UsageError("--delete needs a name, and nothing else.")

@@ -10,6 +10,7 @@ import click
 from rich.markup import escape
 from rich.progress import Progress
 
+from tableflow_assets.base.errors import ServerUnreachable, StackError, TableflowError
 from tableflow_assets.commands.published import tell_catalogs
 from tableflow_assets.commands.show import (
     console,
@@ -18,12 +19,11 @@ from tableflow_assets.commands.show import (
     print_table,
     progress_bar,
 )
-from tableflow_assets.errors import ServerUnreachable, StackError, TableflowError
-from tableflow_assets.settings import load_settings
+from tableflow_assets.settings.settings import load_settings
 
 if TYPE_CHECKING:
+    from tableflow_assets.operate.status import TopicStatus
     from tableflow_assets.pipeline import Committed, Pipeline
-    from tableflow_assets.status import TopicStatus
 
 AT_ONCE = 8  # topics that are asked about
 topics_argument = click.argument("topics", nargs=-1)
@@ -34,7 +34,7 @@ topics_argument = click.argument("topics", nargs=-1)
 @json_option
 def status(topics: tuple[str, ...], as_json: bool) -> None:
     """How far each table is behind its topic, its Delta log behind the table, and what it needs."""
-    from tableflow_assets.status import status as status_of
+    from tableflow_assets.operate.status import status as status_of
     from tableflow_assets.tableflow import Tableflow
 
     tableflow = Tableflow(load_settings())
@@ -92,8 +92,8 @@ def _delta_text(status: TopicStatus) -> str | None:
 @json_option
 def verify(topics: tuple[str, ...], sample: int, seed: int, as_json: bool) -> None:
     """Compare tables with their topics, offset by offset; exit 1 on any difference."""
-    from tableflow_assets.table.verify import verify as verify_topic
     from tableflow_assets.tableflow import Tableflow
+    from tableflow_assets.verify.verify import verify as verify_topic
 
     tableflow = Tableflow(load_settings())
     results = []

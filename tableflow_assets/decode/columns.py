@@ -12,7 +12,7 @@ from itertools import count
 
 from pyiceberg.types import IcebergType, ListType, MapType, NestedField, StringType, StructType
 
-from tableflow_assets.errors import UnsupportedSchema
+from tableflow_assets.base.errors import UnsupportedSchema
 
 Path = tuple[str, ...]  # of a field: the names from the outermost on
 

@@ -13,7 +13,7 @@ from tableflow_assets.decode import keys
 from tableflow_assets.decode.conform import conformed, spark_type
 from tableflow_assets.decode.schemas import Schemas
 from tableflow_assets.decode.types import KAFKA_COLUMN, KEYED_MODES, table_schema
-from tableflow_assets.settings_blocks import Mode
+from tableflow_assets.settings.blocks import Mode
 
 __all__ = ["DELETED", "Counts", "Decoded", "Schemas", "decode"]
 

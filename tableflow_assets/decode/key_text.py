@@ -13,10 +13,10 @@ import fastavro
 from google.protobuf import json_format
 from google.protobuf.message_factory import GetMessageClass
 
-from tableflow_assets.decode.protobuf_schema import ProtobufSchemas, message_at
-from tableflow_assets.decode.protobuf_version import pool_of
+from tableflow_assets.base.errors import TableflowError
+from tableflow_assets.decode.protobuf.schema import ProtobufSchemas, message_at
+from tableflow_assets.decode.protobuf.version import pool_of
 from tableflow_assets.decode.serialization import Serialization
-from tableflow_assets.errors import TableflowError
 from tableflow_assets.source.subject import RegisteredSchema, Subject
 
 Form = Literal["text", "hex", "json"]

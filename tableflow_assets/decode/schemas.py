@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tableflow_assets.decode.avro import Avro
-from tableflow_assets.decode.json import Json, JsonWithSchema
+from tableflow_assets.base.errors import UnsupportedSchema
+from tableflow_assets.decode.avro.avro import Avro
+from tableflow_assets.decode.json.json import Json, JsonWithSchema
 from tableflow_assets.decode.plain import Raw, Text
-from tableflow_assets.decode.protobuf_column import Protobuf
+from tableflow_assets.decode.protobuf.protobuf import Protobuf
 from tableflow_assets.decode.serialization import Serialization
-from tableflow_assets.errors import UnsupportedSchema
-from tableflow_assets.settings import Topic
+from tableflow_assets.settings.settings import Topic
 from tableflow_assets.source.registry import Registry
 from tableflow_assets.source.subject import Subject
 

@@ -22,7 +22,7 @@ from pyiceberg.types import (
     TimestamptzType,
 )
 
-from tableflow_assets.decode.avro_types import TEXT
+from tableflow_assets.decode.avro.types import TEXT
 
 AVRO: dict[str, IcebergType] = {
     "boolean": BooleanType(),

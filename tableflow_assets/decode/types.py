@@ -14,12 +14,12 @@ from pyiceberg.types import (
     TimestamptzType,
 )
 
+from tableflow_assets.base.errors import UnsupportedSchema
 from tableflow_assets.decode.columns import ColumnBuilder
 from tableflow_assets.decode.plain import Raw
 from tableflow_assets.decode.schemas import Schemas
 from tableflow_assets.decode.serialization import Serialization
-from tableflow_assets.errors import UnsupportedSchema
-from tableflow_assets.settings_blocks import Mode
+from tableflow_assets.settings.blocks import Mode
 
 KAFKA_COLUMN = "_kafka"
 KEYED_MODES = ("upsert", "cdc")  # one row a key

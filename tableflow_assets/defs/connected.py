@@ -5,6 +5,7 @@ from __future__ import annotations
 from dagster_pyspark import LazyPySparkResource
 from pyspark.sql import SparkSession
 
+from tableflow_assets.base.spark_session import ensure_spark_answers, give_up_soon
 from tableflow_assets.defs.resources import (
     IcebergCatalogResource,
     KafkaResource,
@@ -13,8 +14,7 @@ from tableflow_assets.defs.resources import (
 from tableflow_assets.pipeline import Pipeline
 from tableflow_assets.product.products import Product
 from tableflow_assets.product.runner import Runner
-from tableflow_assets.settings import Settings, Topic
-from tableflow_assets.spark_session import ensure_spark_answers, give_up_soon
+from tableflow_assets.settings.settings import Settings, Topic
 
 
 def connected_pipeline(

@@ -1,6 +1,6 @@
 """No secret in Dagster's event log: errors of libraries may quote what they were given.
 
-What is logged is masked where the record is made (`tableflow_assets/masking.py`). An error that ends a step
+What is logged is masked where the record is made (`base/masking.py`). An error that ends a step
 or a tick is not logged: Dagster makes an event of it, in one place for all of them, which is mended here.
 """
 
@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from dagster_shared.error import SerializableErrorInfo
 
-from tableflow_assets import masking
+from tableflow_assets.base import masking
 
 _Told = Callable[[Any, TracebackException], SerializableErrorInfo]
 

@@ -10,11 +10,11 @@ import dagster as dg
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 
-from tableflow_assets.maintenance.health import Health
+from tableflow_assets.operate.maintenance.health import Health
+from tableflow_assets.operate.schema_plan import SchemaPlan
 from tableflow_assets.pipeline import Committed
-from tableflow_assets.schema_plan import SchemaPlan
-from tableflow_assets.settings import Topic
-from tableflow_assets.settings_values import age_text
+from tableflow_assets.settings.settings import Topic
+from tableflow_assets.settings.values import age_text
 from tableflow_assets.table.formats import delta_root
 from tableflow_assets.table.ledger import read_ledger
 from tableflow_assets.table.schema_diff import SchemaDiff, type_text

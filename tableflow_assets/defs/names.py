@@ -5,7 +5,7 @@ from __future__ import annotations
 import dagster as dg
 
 from tableflow_assets.product.products import Input, Product
-from tableflow_assets.settings import Topic
+from tableflow_assets.settings.settings import Topic
 
 CHECK_NAME = "exactly_once"
 SUSPENSION_CHECK_NAME = "not_suspended"

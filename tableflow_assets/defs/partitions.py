@@ -10,7 +10,7 @@ from functools import cached_property
 import dagster as dg
 
 from tableflow_assets.product.products import Product
-from tableflow_assets.settings import Topic
+from tableflow_assets.settings.settings import Topic
 
 FORMATS = {"day": "%Y-%m-%d", "hour": "%Y-%m-%d-%H:%M"}
 

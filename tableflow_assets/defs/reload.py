@@ -7,7 +7,7 @@ import os
 
 import httpx
 
-from tableflow_assets.settings import Settings
+from tableflow_assets.settings.settings import Settings
 
 LOCATION = "tableflow_assets"
 # Set by the embedded stack for the Dagster processes it starts.

@@ -15,22 +15,23 @@ from dagster_aws.s3 import S3Resource
 from dagster_aws.secretsmanager import SecretsManagerResource
 from dagster_pyspark import LazyPySparkResource
 
-from tableflow_assets import connections, secrets
-from tableflow_assets.catalog.rest import RestCatalog
-from tableflow_assets.connections import Reader, S3Connection, catalog_of, storage_of
-from tableflow_assets.errors import StackError
-from tableflow_assets.settings import Settings
-from tableflow_assets.settings_blocks import SecretRef, Warehouse
-from tableflow_assets.settings_rest import Catalog
-from tableflow_assets.settings_security import KafkaSecurity
-from tableflow_assets.settings_security import Registry as RegistrySettings
-from tableflow_assets.source.kafka_client import KafkaAccess
+from tableflow_assets.base import secrets
+from tableflow_assets.base.errors import StackError
+from tableflow_assets.lake.catalog import RestCatalog
+from tableflow_assets.lake.connection import Reader, catalog_of, storage_of
+from tableflow_assets.lake.storage import S3Connection, s3_client
+from tableflow_assets.settings.blocks import SecretRef, Warehouse
+from tableflow_assets.settings.rest import Catalog
+from tableflow_assets.settings.security import KafkaSecurity
+from tableflow_assets.settings.security import Registry as RegistrySettings
+from tableflow_assets.settings.settings import Settings
+from tableflow_assets.source.kafka_access import KafkaAccess
 from tableflow_assets.source.log import Log
 from tableflow_assets.source.registry import Registry
-from tableflow_assets.source.registry_client import RegistryAccess
+from tableflow_assets.source.registry_access import RegistryAccess
+from tableflow_assets.stack import connections
 from tableflow_assets.stack.seaweed import BUCKET, REGION
 from tableflow_assets.stack.state import StackState
-from tableflow_assets.storage import s3_client
 
 # The embedded stack makes its own keys; its processes and ours find them under these names.
 EMBEDDED_ACCESS_KEY = "TABLEFLOW_EMBEDDED_ACCESS_KEY"

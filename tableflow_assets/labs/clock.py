@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
-from tableflow_assets.errors import SettingsError
+from tableflow_assets.base.errors import SettingsError
 
 Clock = Callable[[], datetime]
 

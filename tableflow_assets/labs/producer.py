@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 import fastavro
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from tableflow_assets.errors import ServerUnreachable, SettingsError, TableflowError
+from tableflow_assets.base.errors import ServerUnreachable, SettingsError, TableflowError
 from tableflow_assets.labs.avro_schemas import parsed_schema
 from tableflow_assets.labs.record import LabRecord
 from tableflow_assets.labs.registry import LabRegistry

@@ -6,7 +6,7 @@ import httpx
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 from confluent_kafka.schema_registry.error import SchemaRegistryError
 
-from tableflow_assets.errors import IncompatibleSchema, ServerUnreachable
+from tableflow_assets.base.errors import IncompatibleSchema, ServerUnreachable
 from tableflow_assets.labs.avro_schemas import schema_text
 
 SECONDS_TO_ANSWER = 10

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
-from tableflow_assets.errors import ServerUnreachable, TableflowError
+from tableflow_assets.base.errors import ServerUnreachable, TableflowError
 from tableflow_assets.labs.registry import LabRegistry
 from tableflow_assets.labs.stream import checked_topics
 

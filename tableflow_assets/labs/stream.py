@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import chain, islice
 
-from tableflow_assets.errors import SettingsError
+from tableflow_assets.base.errors import SettingsError
 from tableflow_assets.labs import river_hotels, shift_left
 from tableflow_assets.labs.clock import Clock, fixed_step_clock, wall_clock
 from tableflow_assets.labs.record import LabRecord

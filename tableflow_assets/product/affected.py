@@ -10,15 +10,15 @@ from functools import reduce
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from tableflow_assets.errors import ProductFailed
+from tableflow_assets.base.errors import ProductFailed
+from tableflow_assets.base.spark_session import named_view, persisted
+from tableflow_assets.base.sql_names import quoted
 from tableflow_assets.product import flink
 from tableflow_assets.product.changes import Changes, changes_between
 from tableflow_assets.product.definition import CHANGED
 from tableflow_assets.product.inputs import Inputs, Pinned
 from tableflow_assets.product.products import Product
 from tableflow_assets.product.scope import VALUES_AT_HAND, Scope, bounds_from, columns_used
-from tableflow_assets.spark_session import named_view, persisted
-from tableflow_assets.sql_names import quoted
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,9 @@ import yaml
 from pydantic import BeforeValidator, Field, ValidationError
 from sqlglot import exp
 
-from tableflow_assets.errors import SettingsError
+from tableflow_assets.base.errors import SettingsError
 from tableflow_assets.product import flink
-from tableflow_assets.settings_blocks import NOT_EMPTY, NOT_TWICE, Block, Line, Word
+from tableflow_assets.settings.blocks import NOT_EMPTY, NOT_TWICE, Block, Line, Word
 
 HEADER = re.compile(r"\s*/\*(.*?)\*/(.*)", re.DOTALL)
 CHANGED = "changed"  # in a header: the rows of an input that were added or removed

@@ -12,11 +12,11 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tableflow_assets.errors import ProductFailed
+from tableflow_assets.base.errors import ProductFailed
+from tableflow_assets.base.spark_session import named_view, persisted
+from tableflow_assets.base.sql_names import quoted
 from tableflow_assets.product.products import Product
 from tableflow_assets.product.scope import Scope
-from tableflow_assets.spark_session import named_view, persisted
-from tableflow_assets.sql_names import quoted
 
 _NEW, _OLD, _COPIES, _NTH, _OLD_TIME = (
     f"__tableflow_{name}" for name in ("new", "old", "copies", "nth", "old_time")

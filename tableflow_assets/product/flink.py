@@ -22,7 +22,7 @@ from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import SqlglotError
 
-from tableflow_assets.sql_names import quoted
+from tableflow_assets.base.sql_names import quoted
 
 WINDOW_START, WINDOW_END = "window_start", "window_end"
 # Where the rows of a topic stand in Kafka. A key stays in its partition; if partitions were added, time

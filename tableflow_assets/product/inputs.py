@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pyiceberg.table import Table
 from pyspark.sql import DataFrame, SparkSession
 
+from tableflow_assets.base.spark_session import named_view
+from tableflow_assets.base.sql_names import quoted
 from tableflow_assets.product import flink
 from tableflow_assets.product.narrow import narrowings
 from tableflow_assets.product.products import Input, Product
 from tableflow_assets.product.scope import Scope
-from tableflow_assets.spark_session import named_view
-from tableflow_assets.sql_names import quoted
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ from typing import Any
 from sqlglot import exp
 from sqlglot.optimizer.scope import Scope, build_scope, walk_in_scope
 
+from tableflow_assets.base.sql_names import quoted
 from tableflow_assets.product import flink
 from tableflow_assets.product.products import Product
-from tableflow_assets.sql_names import quoted
 
 # An input's name in the SQL, and a column of it.
 Origin = tuple[str, str]

@@ -9,11 +9,11 @@ from graphlib import CycleError, TopologicalSorter
 from importlib.resources import files
 from pathlib import Path
 
-from tableflow_assets.errors import SettingsError
+from tableflow_assets.base.errors import SettingsError
 from tableflow_assets.product import flink
 from tableflow_assets.product.definition import CHANGED, ITSELF, Definition, parse, unusable
-from tableflow_assets.settings import Settings, Topic
-from tableflow_assets.settings_product import ProductOptions
+from tableflow_assets.settings.product_options import ProductOptions
+from tableflow_assets.settings.settings import Settings, Topic
 
 
 @dataclass(frozen=True)

@@ -12,12 +12,12 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
+from tableflow_assets.base.spark_session import named_view
 from tableflow_assets.product import flink
 from tableflow_assets.product.definition import ITSELF
 from tableflow_assets.product.inputs import Inputs
 from tableflow_assets.product.runner import Runner
-from tableflow_assets.spark_errors import named_spark_errors
-from tableflow_assets.spark_session import named_view
+from tableflow_assets.table.spark_errors import named_spark_errors
 
 EXAMPLES = 20
 

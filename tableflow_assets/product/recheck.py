@@ -11,15 +11,15 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from tableflow_assets.errors import InputMissing, ProductFailed
+from tableflow_assets.base.errors import InputMissing, ProductFailed
+from tableflow_assets.base.sql_names import quoted
 from tableflow_assets.product import flink
 from tableflow_assets.product.difference import difference
 from tableflow_assets.product.inputs import Inputs, computed
 from tableflow_assets.product.products import Product
 from tableflow_assets.product.runner import Runner
 from tableflow_assets.product.scope import Scope
-from tableflow_assets.spark_errors import named_spark_errors
-from tableflow_assets.sql_names import quoted
+from tableflow_assets.table.spark_errors import named_spark_errors
 
 EXAMPLES = 5
 

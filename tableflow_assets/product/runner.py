@@ -20,9 +20,9 @@ from pyiceberg.table import Table
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
-from tableflow_assets.boundary import reached
-from tableflow_assets.catalog.rest import RestCatalog
-from tableflow_assets.errors import CommitConflict, InputMissing, LedgerError, ProductFailed
+from tableflow_assets.base.boundary import reached
+from tableflow_assets.base.errors import CommitConflict, InputMissing, LedgerError, ProductFailed
+from tableflow_assets.lake.catalog import RestCatalog
 from tableflow_assets.product.affected import (
     Affected,
     find_affected,
@@ -38,11 +38,11 @@ from tableflow_assets.product.table import (
     first_entry,
     next_entry,
 )
-from tableflow_assets.spark_errors import named_spark_errors
 from tableflow_assets.table import commit as commits
-from tableflow_assets.table.delta.upkeep import keep_in_step
+from tableflow_assets.table.delta.lifecycle import keep_in_step
 from tableflow_assets.table.evolve import evolve
 from tableflow_assets.table.ledger import Entry, Ledger, read_ledger
+from tableflow_assets.table.spark_errors import named_spark_errors
 
 ATTEMPTS = 4
 logger = logging.getLogger(__name__)

@@ -11,8 +11,8 @@ from pyiceberg.table import Table
 from pyspark.sql import DataFrame
 from sqlglot import exp
 
-from tableflow_assets.catalog.rest import RestCatalog
-from tableflow_assets.errors import ProductFailed
+from tableflow_assets.base.errors import ProductFailed
+from tableflow_assets.lake.catalog import RestCatalog
 from tableflow_assets.product.inputs import Inputs
 from tableflow_assets.product.lineage import column_lineage
 from tableflow_assets.product.products import Product

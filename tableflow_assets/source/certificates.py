@@ -9,11 +9,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from tableflow_assets.errors import SettingsError
-from tableflow_assets.masking import remember
-from tableflow_assets.secrets import MakeClient
-from tableflow_assets.settings_secrets import SecretRef
-from tableflow_assets.settings_security import AUTHORITY, CERTIFICATE, KEY, Tls
+from tableflow_assets.base.errors import SettingsError
+from tableflow_assets.base.masking import remember
+from tableflow_assets.base.secrets import MakeClient
+from tableflow_assets.settings.secret_ref import SecretRef
+from tableflow_assets.settings.security import AUTHORITY, CERTIFICATE, KEY, Tls
 
 if TYPE_CHECKING:  # only few need it: definitions load quickly
     from cryptography import x509

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from datetime import UTC, date, datetime
 from pathlib import Path
 
-from tableflow_assets.files import replace_file
-from tableflow_assets.settings import Settings, Topic
+from tableflow_assets.base.files import replace_file
+from tableflow_assets.settings.settings import Settings, Topic
 from tableflow_assets.source.log import Log
 
 

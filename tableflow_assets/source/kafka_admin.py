@@ -12,9 +12,9 @@ from typing import Any
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from tableflow_assets.errors import ServerUnreachable, SettingsError
-from tableflow_assets.patience import patiently
-from tableflow_assets.source.kafka_client import BLOCK, KafkaAccess
+from tableflow_assets.base.errors import ServerUnreachable, SettingsError
+from tableflow_assets.base.retry import patiently
+from tableflow_assets.source.kafka_access import BLOCK, KafkaAccess
 from tableflow_assets.source.kafka_refusals import Complaints, topic_refused
 from tableflow_assets.source.refusals import readable
 

@@ -7,10 +7,15 @@ from contextlib import suppress
 
 from confluent_kafka import KafkaError, Message
 
-from tableflow_assets import secrets
-from tableflow_assets.errors import AccessRefused, ServerUnreachable, TableflowError, TopicRefused
+from tableflow_assets.base import secrets
+from tableflow_assets.base.errors import (
+    AccessRefused,
+    ServerUnreachable,
+    TableflowError,
+    TopicRefused,
+)
 from tableflow_assets.source.certificates import authorities
-from tableflow_assets.source.kafka_client import BLOCK, KafkaAccess
+from tableflow_assets.source.kafka_access import BLOCK, KafkaAccess
 from tableflow_assets.source.refusals import (
     accepts_connections,
     certificate_problem,

@@ -14,9 +14,9 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     ResourceType,
 )
 
-from tableflow_assets.errors import TopicNotFound
+from tableflow_assets.base.errors import TopicNotFound
+from tableflow_assets.source.kafka_access import KafkaAccess
 from tableflow_assets.source.kafka_admin import KafkaAdmin, UnknownTopic
-from tableflow_assets.source.kafka_client import KafkaAccess
 
 TIMEOUT_SECONDS = 10.0
 Offsets = dict[int, int]  # Kafka partition → offset

@@ -5,10 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Protocol
 
-from tableflow_assets.errors import DataLoss, LedgerError
+from tableflow_assets.base.errors import DataLoss, LedgerError
 from tableflow_assets.source.log import Log, Offsets, TopicIdentity
-from tableflow_assets.table.ledger import Ledger
+
+
+class Progress(Protocol):
+    """What a plan has to know of a table: which log it was read from, and how far. Its ledger says so."""
+
+    @property
+    def cluster_id(self) -> str: ...
+    @property
+    def topic_id(self) -> str: ...
+    @property
+    def committed(self) -> Mapping[int, int]: ...
 
 
 @dataclass(frozen=True)
@@ -36,7 +47,7 @@ class Plan:
         """Offsets to read; at least the number of records, for transactions leave holes."""
         return sum(offsets.size for offsets in self.ranges)
 
-    def after(self, ledger: Ledger) -> Plan:
+    def after(self, ledger: Progress) -> Plan:
         """The same target, from where the table is now."""
         ranges = []
         for offsets in self.ranges:
@@ -59,7 +70,7 @@ class Plan:
         return replace(self, ranges=ranges)
 
 
-def plan(log: Log, topic: TopicIdentity, ledger: Ledger, until: datetime | None = None) -> Plan:
+def plan(log: Log, topic: TopicIdentity, ledger: Progress, until: datetime | None = None) -> Plan:
     """From the ledger's end to the log's end, or to the first records not before ``until``."""
     _refuse_another_log(topic, ledger)
     earliest, end = log.earliest(topic), log.end(topic)
@@ -78,7 +89,7 @@ def origin_of(log: Log, topic: TopicIdentity) -> Offsets:
     return log.earliest(topic)
 
 
-def lost_before(log: Log, topic: TopicIdentity, ledger: Ledger) -> dict[int, tuple[int, int]]:
+def lost_before(log: Log, topic: TopicIdentity, ledger: Progress) -> dict[int, tuple[int, int]]:
     """Per partition, the offsets [from, to) that expired before the table had read them."""
     _refuse_another_log(topic, ledger)
     earliest = log.earliest(topic)
@@ -86,7 +97,7 @@ def lost_before(log: Log, topic: TopicIdentity, ledger: Ledger) -> dict[int, tup
     return {p: (committed[p], earliest[p]) for p in topic.partitions if earliest[p] > committed[p]}
 
 
-def _refuse_another_log(topic: TopicIdentity, ledger: Ledger) -> None:
+def _refuse_another_log(topic: TopicIdentity, ledger: Progress) -> None:
     if ledger.cluster_id != topic.cluster_id:
         raise LedgerError(
             f"The table of {topic.name!r} was built from the cluster {ledger.cluster_id}; the"

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from pyspark.sql import DataFrame, SparkSession
 
-from tableflow_assets.source.kafka_client import KafkaAccess
+from tableflow_assets.source.kafka_access import KafkaAccess
 from tableflow_assets.source.plan import OffsetRange, Plan
 
 

@@ -6,7 +6,7 @@ import re
 import socket
 import ssl
 
-from tableflow_assets.masking import masked
+from tableflow_assets.base.masking import masked
 
 LONGEST_REASON = 400
 PROBE_SECONDS = 3

@@ -11,13 +11,13 @@ import httpx
 from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.schema_registry.error import SchemaRegistryError
 
-from tableflow_assets.errors import (
+from tableflow_assets.base.errors import (
     AccessRefused,
     SchemaNotFound,
     ServerUnreachable,
     UnsupportedSchema,
 )
-from tableflow_assets.source.registry_client import RegistryAccess
+from tableflow_assets.source.registry_access import RegistryAccess
 from tableflow_assets.source.schema_cache import SchemaCache
 from tableflow_assets.source.subject import Kind, RegisteredSchema, Subject
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from tableflow_assets.files import replace_file
+from tableflow_assets.base.files import replace_file
 from tableflow_assets.source.subject import RegisteredSchema, Subject
 
 _VERSIONS = TypeAdapter(tuple[RegisteredSchema, ...])

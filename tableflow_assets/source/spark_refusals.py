@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from tableflow_assets.errors import AccessRefused, TableflowError, TopicRefused
-from tableflow_assets.source.kafka_client import BLOCK
+from tableflow_assets.base.errors import AccessRefused, TableflowError, TopicRefused
+from tableflow_assets.source.kafka_access import BLOCK
 from tableflow_assets.source.refusals import next_step, readable
 
 WHERE = "the address that Spark has of it"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
-from tableflow_assets.settings import Topic
+from tableflow_assets.settings.settings import Topic
 from tableflow_assets.source.log import Log
 from tableflow_assets.source.plan import Plan
 from tableflow_assets.source.sample import average_record_bytes

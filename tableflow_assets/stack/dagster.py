@@ -13,7 +13,7 @@ import grpc
 import httpx
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from tableflow_assets.errors import StackError
+from tableflow_assets.base.errors import StackError
 from tableflow_assets.stack.server import Server
 from tableflow_assets.stack.state import StackState
 

@@ -7,9 +7,9 @@ import uuid
 from base64 import urlsafe_b64encode
 from pathlib import Path
 
-from tableflow_assets.errors import StackError
-from tableflow_assets.stack.jars import jars_of
-from tableflow_assets.stack.java import java_command
+from tableflow_assets.base.errors import StackError
+from tableflow_assets.jvm.jars import jars_of
+from tableflow_assets.jvm.java import java_command
 from tableflow_assets.stack.server import Server
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import httpx
 
-from tableflow_assets.stack.jars import cache_dir, jars_of
-from tableflow_assets.stack.java import java_command
+from tableflow_assets.jvm.jars import cache_dir, jars_of
+from tableflow_assets.jvm.java import java_command
 from tableflow_assets.stack.server import Server
 
 

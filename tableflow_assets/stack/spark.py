@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 
-from tableflow_assets.jvm.jar import ensure_own_jar, own_jar
-from tableflow_assets.spark_session import ensure_spark_answers
-from tableflow_assets.stack.jars import jars_of, spark_folder
-from tableflow_assets.stack.java import java_command
+from tableflow_assets.base.spark_session import ensure_spark_answers
+from tableflow_assets.jvm.jars import jars_of, spark_folder
+from tableflow_assets.jvm.java import java_command
+from tableflow_assets.jvm.own_jar import ensure_own_jar, own_jar
 from tableflow_assets.stack.server import Server, write_private
+from tableflow_assets.stack.spark_properties import embedded_properties
 
 CATALOG = "lake"
 # What Spark's launcher would pass on Java 17 and later. We start the class ourselves because the
@@ -84,9 +85,6 @@ class SparkServer(Server):
             session.stop()
 
     def _configuration(self) -> dict[str, object]:
-        # Here: it knows the connections, which know this server.
-        from tableflow_assets.spark_properties import embedded_properties
-
         return {
             "spark.master": "local[*]",
             "spark.app.name": "tableflow",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tableflow_assets.jvm.jars import Progress, ensure_jars
 from tableflow_assets.stack.dagster import CodeServer, Daemon, LabGenerators, Webserver
-from tableflow_assets.stack.jars import Progress, ensure_jars
 from tableflow_assets.stack.kafka import KafkaServer
 from tableflow_assets.stack.registry import RegistryServer
 from tableflow_assets.stack.seaweed import SeaweedServer

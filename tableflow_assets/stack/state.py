@@ -14,7 +14,7 @@ from typing import IO
 
 import psutil
 
-from tableflow_assets.errors import StackError
+from tableflow_assets.base.errors import StackError
 
 PORT_NAMES = (
     "kafka",

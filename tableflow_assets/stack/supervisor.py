@@ -15,7 +15,7 @@ from typing import IO
 
 import psutil
 
-from tableflow_assets.errors import StackError
+from tableflow_assets.base.errors import StackError
 from tableflow_assets.stack.processes import end_sessions
 from tableflow_assets.stack.server import Server
 from tableflow_assets.stack.state import ProcessRecord, StackState, lock_folder

@@ -30,12 +30,12 @@ from pyiceberg.table.update import (
 )
 from pyspark.sql import DataFrame, DataFrameWriterV2
 
-from tableflow_assets.boundary import reached
-from tableflow_assets.catalog.rest import RestCatalog
-from tableflow_assets.errors import CommitConflict
+from tableflow_assets.base.boundary import reached
+from tableflow_assets.base.errors import CommitConflict
+from tableflow_assets.lake.catalog import RestCatalog
 from tableflow_assets.table.delta.mirror import follow
-from tableflow_assets.table.insist import PAUSES, insist
 from tableflow_assets.table.ledger import PROPERTY, TAG, Entry
+from tableflow_assets.table.retrying import PAUSES, insist
 
 WRITER, REBUILD = "tableflow_writer", "tableflow_rebuild"
 # Longer than any run: a branch this old has lost its writer.

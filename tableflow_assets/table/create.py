@@ -10,9 +10,9 @@ import pyarrow as pa
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 
-from tableflow_assets.catalog.rest import RestCatalog
-from tableflow_assets.errors import ModeChanged
-from tableflow_assets.settings import Topic
+from tableflow_assets.base.errors import ModeChanged
+from tableflow_assets.lake.catalog import RestCatalog
+from tableflow_assets.settings.settings import Topic
 from tableflow_assets.table.formats import formats_property, shared_folder_property
 from tableflow_assets.table.layout import layout_of
 from tableflow_assets.table.ledger import PROPERTY, Entry

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tableflow_assets.errors import CommitConflict
+from tableflow_assets.base.errors import CommitConflict
 from tableflow_assets.source.log import Offsets, TopicIdentity
 from tableflow_assets.source.plan import Plan
 from tableflow_assets.table.ledger import Entry, Ledger

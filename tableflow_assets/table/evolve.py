@@ -22,8 +22,8 @@ from pyiceberg.table.update import (
 )
 from pyiceberg.types import IcebergType, ListType, MapType, NestedField, StructType
 
-from tableflow_assets.catalog.rest import RestCatalog
-from tableflow_assets.errors import CommitConflict, IncompatibleSchema
+from tableflow_assets.base.errors import CommitConflict, IncompatibleSchema
+from tableflow_assets.lake.catalog import RestCatalog
 from tableflow_assets.table.schema_diff import SchemaDiff, diff, is_wider, partition_names
 
 LAST_ADDED = -1  # what the REST protocol calls the schema that was added in the same commit

@@ -6,10 +6,10 @@ from typing import get_args
 
 from pyiceberg.table import Table
 
-from tableflow_assets.catalog.rest import RestCatalog
-from tableflow_assets.settings import Topic
-from tableflow_assets.settings_blocks import Format
-from tableflow_assets.table.insist import insist
+from tableflow_assets.lake.catalog import RestCatalog
+from tableflow_assets.settings.blocks import Format
+from tableflow_assets.settings.settings import Topic
+from tableflow_assets.table.retrying import insist
 
 PROPERTY = "tableflow.formats"
 TOPIC_PROPERTY = "tableflow.topic"

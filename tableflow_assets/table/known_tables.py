@@ -14,10 +14,10 @@ from uuid import UUID
 
 from pyiceberg.table import Table
 
-from tableflow_assets.catalog.rest import RestCatalog
-from tableflow_assets.errors import TableflowError, TableGone
-from tableflow_assets.files import replace_file
-from tableflow_assets.settings import Topic
+from tableflow_assets.base.errors import TableflowError, TableGone
+from tableflow_assets.base.files import replace_file
+from tableflow_assets.lake.catalog import RestCatalog
+from tableflow_assets.settings.settings import Topic
 
 
 def remember(state_dir: Path, topic: Topic, uuid: UUID, namespace: str) -> None:

@@ -27,9 +27,9 @@ from pyiceberg.table.update import (
     TableUpdate,
 )
 
-from tableflow_assets.catalog.rest import RestCatalog
-from tableflow_assets.errors import CommitConflict
-from tableflow_assets.settings import Topic
+from tableflow_assets.base.errors import CommitConflict
+from tableflow_assets.lake.catalog import RestCatalog
+from tableflow_assets.settings.settings import Topic
 from tableflow_assets.table.commit import REBUILD
 from tableflow_assets.table.formats import TOPIC_PROPERTY
 from tableflow_assets.table.layout_fields import KEY_BUCKET, partition_fields, sort_order

@@ -31,17 +31,17 @@ from pyiceberg.transforms import (
 )
 from pyiceberg.types import NestedField, StructType
 
+from tableflow_assets.base.errors import SettingsError
 from tableflow_assets.decode.column_names import column_name
 from tableflow_assets.decode.types import KAFKA_COLUMN
-from tableflow_assets.errors import SettingsError
-from tableflow_assets.settings import Topic
-from tableflow_assets.settings_terms import (
+from tableflow_assets.settings.layout_terms import (
     Column,
     PartitionTerm,
     partition_term,
     shown,
     sort_term,
 )
+from tableflow_assets.settings.settings import Topic
 from tableflow_assets.table.schema_diff import type_text
 
 # No column can have these names: fields of values that begin with `_kafka` are refused.

@@ -15,7 +15,7 @@ from pyiceberg.table import Table
 from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.snapshots import Operation, Snapshot
 
-from tableflow_assets.errors import LedgerError
+from tableflow_assets.base.errors import LedgerError
 
 PROPERTY = "tableflow.ledger"
 # Moves with every commit, so that the newest entry's snapshot never expires: compaction's snapshots

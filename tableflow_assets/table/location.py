@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pyiceberg.exceptions import BadRequestError, ValidationError
 from pyiceberg.table import Table
 
-from tableflow_assets.errors import LocationChanged, SettingsError
-from tableflow_assets.settings import Topic
+from tableflow_assets.base.errors import LocationChanged, SettingsError
+from tableflow_assets.settings.settings import Topic
 
 PROPERTY = "tableflow.location"  # the topic's option, as it was when the table was made
 

@@ -9,8 +9,8 @@ from pyiceberg.manifest import DataFile, DataFileContent
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
-from tableflow_assets.catalog.rest import RestCatalog
-from tableflow_assets.errors import TableDamaged
+from tableflow_assets.base.errors import TableDamaged
+from tableflow_assets.lake.catalog import RestCatalog
 from tableflow_assets.table.delta.store import store_at
 from tableflow_assets.table.formats import delta_root, topic_of
 

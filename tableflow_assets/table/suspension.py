@@ -20,8 +20,7 @@ from pathlib import Path
 from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.table import Table, Transaction
 
-from tableflow_assets.catalog.rest import RestCatalog
-from tableflow_assets.errors import (
+from tableflow_assets.base.errors import (
     CommitConflict,
     DataLoss,
     IncompatibleSchema,
@@ -32,7 +31,8 @@ from tableflow_assets.errors import (
     UndecodableRecords,
     UnsupportedSchema,
 )
-from tableflow_assets.settings import Topic
+from tableflow_assets.lake.catalog import RestCatalog
+from tableflow_assets.settings.settings import Topic
 from tableflow_assets.table.known_tables import refuse_a_vanished_table
 
 PROPERTY = "tableflow.suspended"

@@ -81,7 +81,7 @@ class Protobuf:
 
     def _compiled(self, schema_id: int) -> _Version:
         # Imported here: only a topic with such schemas needs the compiler.
-        from tableflow_assets.decode.protobuf_source import descriptors
+        from tableflow_assets.decode.protobuf.source import descriptors
 
         version = next(v for v in self._subject.versions if v.schema_id == schema_id)
         return _Version(descriptors(version.text, dict(version.references)))

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from tableflow_assets.source.kafka_client import KafkaAccess
+from tableflow_assets.source.kafka_access import KafkaAccess
 from tableflow_assets.source.kafka_refusals import Complaints, is_of_a_partition, topic_refused
 from tableflow_assets.source.log import Log
 from tableflow_assets.verify.result import NONE, Int64s, Place

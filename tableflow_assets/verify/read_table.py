@@ -21,9 +21,9 @@ from pyiceberg.expressions import (
 )
 from pyiceberg.table import Table
 
-from tableflow_assets.catalog.rest import RestCatalog
+from tableflow_assets.lake.catalog import RestCatalog
+from tableflow_assets.settings.names import DEAD_LETTER_SUFFIX
 from tableflow_assets.table.ledger import Ledger
-from tableflow_assets.table.names import DEAD_LETTER_SUFFIX
 from tableflow_assets.verify.dropped import Dropped
 from tableflow_assets.verify.result import NONE, Int64s
 

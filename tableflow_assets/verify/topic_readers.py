@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tableflow_assets.settings import Topic
+from tableflow_assets.settings.settings import Topic
 from tableflow_assets.source.registry import Registry
 from tableflow_assets.source.subject import Subject
 from tableflow_assets.verify.avro import Avro

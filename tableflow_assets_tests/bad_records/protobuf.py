@@ -21,7 +21,7 @@ from tableflow_assets_tests.bad_records.format import (
     varint,
     zigzag,
 )
-from tableflow_assets_tests.decode.protobuf_messages import message_class
+from tableflow_assets_tests.decode.protobuf.messages import message_class
 
 MALFORMED, WRONG_INDEX = "malformed_protobuf", "wrong_message_index"
 FIRST_MESSAGE = b"\x00"

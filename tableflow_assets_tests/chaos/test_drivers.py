@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tableflow_assets.boundary import BOUNDARIES, Boundary
+from tableflow_assets.base.boundary import BOUNDARIES, Boundary
 from tableflow_assets.chaos import driver, driver_process
 from tableflow_assets.chaos.driver_process import Drivers
 

@@ -8,13 +8,13 @@ from dataclasses import replace
 import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from tableflow_assets import connections
+from tableflow_assets.base.errors import TableflowError
 from tableflow_assets.chaos.feed import FEEDS, Feed
 from tableflow_assets.chaos.records import Messages, create_topics
 from tableflow_assets.chaos.topics import TOPICS, ChaosTopic, topics_of_a_run
-from tableflow_assets.errors import TableflowError
-from tableflow_assets.settings import Settings
+from tableflow_assets.settings.settings import Settings
 from tableflow_assets.source.log import Log
+from tableflow_assets.stack import connections
 
 PATIENCE_SECONDS = 60
 

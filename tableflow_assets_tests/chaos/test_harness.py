@@ -16,8 +16,8 @@ from tableflow_assets.chaos.kinds import AT_BOUNDARY, PATH, schedule, without_se
 from tableflow_assets.chaos.report import Fault
 from tableflow_assets.chaos.topics import TOPICS
 from tableflow_assets.stack.stack import Stack
-from tableflow_assets.table.verify import PartitionResult
 from tableflow_assets.tableflow import Tableflow
+from tableflow_assets.verify.verify import PartitionResult
 from tableflow_assets_tests.defs.dagster_world import settings_on
 
 # Fewer looks than faults: a look takes a run and a comparison of everything.

@@ -10,9 +10,9 @@ import pytest
 
 from tableflow_assets.chaos.judge import NOTHING_WRONG, Findings, Judge
 from tableflow_assets.chaos.topics import ChaosTopic, settings_for
-from tableflow_assets.settings import Settings
-from tableflow_assets.table.verify import PartitionResult
+from tableflow_assets.settings.settings import Settings
 from tableflow_assets.tableflow import Tableflow
+from tableflow_assets.verify.verify import PartitionResult
 from tableflow_assets_tests.defs.dagster_world import duplicate_rows
 from tableflow_assets_tests.kafka_topics import PAYMENT, KafkaTopic, payments
 from tableflow_assets_tests.tables import pipeline_of, table_of

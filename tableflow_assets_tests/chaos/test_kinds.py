@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from tableflow_assets.boundary import BOUNDARIES
+from tableflow_assets.base.boundary import BOUNDARIES
 from tableflow_assets.chaos.kinds import (
     AT_BOUNDARY,
     GROUPS,

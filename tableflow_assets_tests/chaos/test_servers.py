@@ -9,9 +9,9 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tableflow_assets.base.errors import StackError
 from tableflow_assets.chaos import servers
 from tableflow_assets.chaos.servers import await_servers, kill_server
-from tableflow_assets.errors import StackError
 from tableflow_assets.stack.server import Server
 from tableflow_assets.stack.state import ProcessRecord, StackState
 from tableflow_assets.stack.supervisor import Supervisor

@@ -15,8 +15,9 @@ from uuid import uuid4
 
 import pytest
 
-from tableflow_assets import cli, connections
-from tableflow_assets.settings import Settings
+from tableflow_assets import cli
+from tableflow_assets.settings.settings import Settings
+from tableflow_assets.stack import connections
 from tableflow_assets.stack.stack import Stack
 from tableflow_assets.tableflow import Tableflow
 from tableflow_assets_tests.defs.dagster_world import payments, settings_on

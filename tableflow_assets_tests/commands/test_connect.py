@@ -21,17 +21,18 @@ import pytest
 import sqlglot
 from sqlglot import exp
 
-from tableflow_assets.catalog.duckdb import EXTENSIONS
-from tableflow_assets.connect import published
-from tableflow_assets.connect.access import Access, example_table
-from tableflow_assets.connect.spark import properties as spark_properties
-from tableflow_assets.connections import CatalogConnection, S3Connection, Signing
-from tableflow_assets.settings import Settings
+from tableflow_assets.lake.connection import CatalogConnection, Signing
+from tableflow_assets.lake.storage import S3Connection
+from tableflow_assets.query.duckdb import EXTENSIONS
+from tableflow_assets.query.snippets import published
+from tableflow_assets.query.snippets.access import Access, example_table
+from tableflow_assets.query.snippets.spark import properties as spark_properties
+from tableflow_assets.settings.settings import Settings
 from tableflow_assets.stack.seaweed import SeaweedServer
 from tableflow_assets.stack.state import StackState
 from tableflow_assets.tableflow import Tableflow
-from tableflow_assets_tests.catalog.sources import a_source
 from tableflow_assets_tests.commands.conftest import Command
+from tableflow_assets_tests.publish.sources import a_source
 from tableflow_assets_tests.seaweed import owner_of
 
 NAMESPACE = "tableflow"
@@ -167,7 +168,7 @@ def test_a_hostile_secret_stays_one_word_of_the_shell() -> None:
     catalog = CatalogConnection("http://there", "n", client_id="me", client_secret=secret)
     storage = S3Connection("s3://lake/", "r", access_key="k", secret_key=secret)
     access = Access(catalog, storage, "writer", is_embedded=False, spark_catalog="lake")
-    from tableflow_assets.connect import pyiceberg, spark
+    from tableflow_assets.query.snippets import pyiceberg, spark
 
     found = in_bash(spark.snippet(access))
     assert found["spark.sql.catalog.lake.credential"] == f"me:{secret}"
@@ -273,7 +274,7 @@ CLIENT = "client_id: {env: ID}\n  client_secret: {env: SECRET}"
 def own(monkeypatch: pytest.MonkeyPatch, config_file: Callable[[str], str]) -> Callable[[str], str]:
     for name, value in {"ID": "the-writer", "SECRET": "quiet", "KEY": "key", "S3": "still"}.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr("tableflow_assets.connect.access.example_table", lambda _: "orders")
+    monkeypatch.setattr("tableflow_assets.query.snippets.access.example_table", lambda _: "orders")
     return lambda access: config_file(OWN.format(access=access))
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tableflow_assets import connections
 from tableflow_assets.decode.problems import explanation
-from tableflow_assets.settings import Settings
+from tableflow_assets.settings.settings import Settings
+from tableflow_assets.stack import connections
 from tableflow_assets.tableflow import Tableflow
 from tableflow_assets_tests.commands.conftest import Command
 from tableflow_assets_tests.kafka_topics import PAYMENT, KafkaTopic, payments

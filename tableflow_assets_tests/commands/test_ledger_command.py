@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tableflow_assets.errors import DataLoss
-from tableflow_assets.forget import forget
+from tableflow_assets.base.errors import DataLoss
+from tableflow_assets.operate.forget import forget
 from tableflow_assets.pipeline import Pipeline
 from tableflow_assets.table.suspension import suspend
 from tableflow_assets.tableflow import Tableflow

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tableflow_assets.pipeline import Pipeline
-from tableflow_assets.table.delta import upkeep
+from tableflow_assets.table.delta import lifecycle as upkeep
 from tableflow_assets.table.delta.store import Store, store_at
 from tableflow_assets.table.formats import delta_root
 from tableflow_assets.tableflow import Tableflow

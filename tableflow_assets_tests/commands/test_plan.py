@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 
-from tableflow_assets import connections
-from tableflow_assets.errors import ServerUnreachable
-from tableflow_assets.settings import Settings
+from tableflow_assets.base.errors import ServerUnreachable
+from tableflow_assets.settings.settings import Settings
 from tableflow_assets.source.registry import Registry
+from tableflow_assets.stack import connections
 from tableflow_assets.tableflow import Tableflow
 from tableflow_assets_tests.commands.conftest import Command
 from tableflow_assets_tests.kafka_topics import PAYMENT, KafkaTopic

@@ -13,12 +13,12 @@ from xml.etree import ElementTree
 import pytest
 from rich.console import Console
 
-from tableflow_assets import connections
 from tableflow_assets.commands import query
 from tableflow_assets.labs.avro_schemas import schema_text
 from tableflow_assets.product import recheck
 from tableflow_assets.product.recheck import Recheck
-from tableflow_assets.settings import Settings, load_settings
+from tableflow_assets.settings.settings import Settings, load_settings
+from tableflow_assets.stack import connections
 from tableflow_assets.tableflow import Tableflow
 from tableflow_assets_tests.commands.conftest import Answer, Command
 from tableflow_assets_tests.kafka_topics import KafkaTopic

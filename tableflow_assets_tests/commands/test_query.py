@@ -8,12 +8,12 @@ from uuid import uuid4
 
 import pytest
 
-from tableflow_assets import connections
-from tableflow_assets.history import History
+from tableflow_assets.operate.history import History
+from tableflow_assets.operate.tags import create_tag
 from tableflow_assets.pipeline import Pipeline
-from tableflow_assets.settings import Settings
+from tableflow_assets.settings.settings import Settings
+from tableflow_assets.stack import connections
 from tableflow_assets.tableflow import Tableflow
-from tableflow_assets.tags import create_tag
 from tableflow_assets_tests.commands.conftest import Answer, Command
 from tableflow_assets_tests.kafka_topics import PAYMENT, KafkaTopic, payments
 from tableflow_assets_tests.tables import pipeline_of, table_of

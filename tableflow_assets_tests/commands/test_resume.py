@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tableflow_assets.errors import UndecodableRecords
+from tableflow_assets.base.errors import UndecodableRecords
 from tableflow_assets.pipeline import Pipeline
 from tableflow_assets.table.ledger import read_ledger
 from tableflow_assets.table.suspension import suspend, suspension_of

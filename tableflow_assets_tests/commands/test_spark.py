@@ -7,8 +7,8 @@ from zipfile import ZipFile
 
 import pytest
 
-from tableflow_assets.settings import load_settings
-from tableflow_assets.spark_properties import spark_properties
+from tableflow_assets.settings.settings import load_settings
+from tableflow_assets.stack.spark_properties import spark_properties
 from tableflow_assets_tests.commands.conftest import Command
 
 OWN_SERVERS = """

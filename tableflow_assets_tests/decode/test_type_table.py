@@ -18,13 +18,13 @@ from confluent_kafka.schema_registry.json_schema import JSONSerializer
 from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
-from tableflow_assets import connections
-from tableflow_assets.catalog.duckdb import connect_duckdb
 from tableflow_assets.decode.column_names import column_name, field_name
+from tableflow_assets.query.duckdb import connect_duckdb
+from tableflow_assets.stack import connections
 from tableflow_assets.table.schema_diff import type_text
 from tableflow_assets.tableflow import Tableflow
 from tableflow_assets_tests.decode import type_cases
-from tableflow_assets_tests.decode.protobuf_messages import message_class
+from tableflow_assets_tests.decode.protobuf.messages import message_class
 from tableflow_assets_tests.decode.type_cases import AVRO, JSON, PROTOBUF, parsed
 from tableflow_assets_tests.drawn.format import BY_TOPIC
 from tableflow_assets_tests.kafka_topics import KafkaTopic

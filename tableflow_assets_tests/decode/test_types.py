@@ -9,12 +9,12 @@ import pytest
 from pyiceberg.schema import Schema
 from pyiceberg.types import StructType
 
+from tableflow_assets.base.errors import UnsupportedSchema
 from tableflow_assets.decode.plain import Raw, Text
 from tableflow_assets.decode.schemas import Schemas, described_by
 from tableflow_assets.decode.serialization import Serialization
 from tableflow_assets.decode.types import OF_ICEBERG, table_schema
-from tableflow_assets.errors import UnsupportedSchema
-from tableflow_assets.settings_blocks import Mode
+from tableflow_assets.settings.blocks import Mode
 from tableflow_assets.source.subject import RegisteredSchema, Subject
 
 

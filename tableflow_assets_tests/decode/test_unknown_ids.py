@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tableflow_assets.errors import ServerUnreachable
+from tableflow_assets.base.errors import ServerUnreachable
 from tableflow_assets.source.registry import Registry
 from tableflow_assets.tableflow import Tableflow
 from tableflow_assets_tests.kafka_topics import PAYMENT, KafkaTopic, framed, payments

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tableflow_assets import connections
-from tableflow_assets.defs import new_offsets
-from tableflow_assets.settings import Settings, TopicOptions
+from tableflow_assets.defs.topics import new_offsets
+from tableflow_assets.settings.settings import Settings, TopicOptions
+from tableflow_assets.stack import connections
 from tableflow_assets.stack.stack import Stack
 from tableflow_assets_tests.defs.dagster_world import DagsterWorld, day, settings_on
 from tableflow_assets_tests.kafka_topics import KafkaTopic

@@ -14,13 +14,13 @@ from dagster._core.execution.execute_in_process_result import ExecuteInProcessRe
 from dagster._core.execution.resources_init import get_transitive_required_resource_keys
 from pyiceberg.table import Table
 
-from tableflow_assets.catalog.rest import RestCatalog
 from tableflow_assets.definitions import build_definitions
 from tableflow_assets.defs.names import table_key
-from tableflow_assets.defs.new_offsets import new_offsets_sensor
 from tableflow_assets.defs.partitions import current_window
-from tableflow_assets.defs.schema_changes import schema_changes_sensor
-from tableflow_assets.settings import Settings, Topic
+from tableflow_assets.defs.topics.new_offsets import new_offsets_sensor
+from tableflow_assets.defs.topics.schema_changes import schema_changes_sensor
+from tableflow_assets.lake.catalog import RestCatalog
+from tableflow_assets.settings.settings import Settings, Topic
 from tableflow_assets.source.discovery import known_topics, remember
 from tableflow_assets.table.ledger import PROPERTY, read_ledger
 from tableflow_assets.tableflow import Tableflow

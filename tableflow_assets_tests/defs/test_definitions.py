@@ -16,7 +16,7 @@ import pytest
 
 from tableflow_assets.definitions import build_definitions
 from tableflow_assets.labs import LAB_TOPICS
-from tableflow_assets.settings import Settings, TopicOptions, load_settings
+from tableflow_assets.settings.settings import Settings, TopicOptions, load_settings
 from tableflow_assets.source.discovery import remember
 
 REPOSITORY = Path(__file__).parents[2]
@@ -464,7 +464,7 @@ def test_a_wheel_carries_every_file_of_the_package(installed: Path) -> None:
 
     carried = files(installed / "tableflow_assets")
     assert carried == files(REPOSITORY / "tableflow_assets")
-    assert {Path("py.typed"), Path("stack/jars.lock.json")} <= carried
+    assert {Path("py.typed"), Path("jvm/jars.lock.json")} <= carried
     schemas = {path.stem for path in carried if path.match("labs/schemas/*.avsc")}
     assert schemas == set(LAB_TOPICS)
 

@@ -8,10 +8,11 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from tableflow_assets import masking, secrets, storage
+from tableflow_assets.base import masking, secrets
+from tableflow_assets.base.errors import SettingsError
 from tableflow_assets.defs.resources import IcebergCatalogResource, S3Address, resources_from
-from tableflow_assets.errors import SettingsError
-from tableflow_assets.settings import load_settings
+from tableflow_assets.lake import storage
+from tableflow_assets.settings.settings import load_settings
 from tableflow_assets_tests.moto_aws import BUCKET, Aws, running_aws
 
 SETTINGS = """

@@ -9,7 +9,7 @@ import pytest
 from dagster._core.remote_representation.external_data import RepositorySnap
 
 from tableflow_assets.defs.resources import KafkaResource, RegistryResource, resources_from
-from tableflow_assets.settings import Settings, load_settings
+from tableflow_assets.settings.settings import Settings, load_settings
 
 SETTINGS = """
 kafka:

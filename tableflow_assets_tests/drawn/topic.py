@@ -9,8 +9,8 @@ from uuid import uuid4
 from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.serialization import MessageField, SerializationContext
 
-from tableflow_assets import connections
 from tableflow_assets.pipeline import Pipeline
+from tableflow_assets.stack import connections
 from tableflow_assets.tableflow import Tableflow
 from tableflow_assets_tests.drawn.format import Format, Write
 from tableflow_assets_tests.drawn.shapes import Record

@@ -14,7 +14,7 @@ import fastavro
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, TopicPartition
 
-from tableflow_assets.errors import IncompatibleSchema, ServerUnreachable, SettingsError
+from tableflow_assets.base.errors import IncompatibleSchema, ServerUnreachable, SettingsError
 from tableflow_assets.labs import DeliveryFailed, LabRecord, generate_live, produce, records
 from tableflow_assets.labs import producer as producer_module
 from tableflow_assets.labs.avro_schemas import parsed_schema

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from tableflow_assets.errors import ServerUnreachable, SettingsError, TableflowError
+from tableflow_assets.base.errors import ServerUnreachable, SettingsError, TableflowError
 from tableflow_assets.labs import LAB_TOPICS, ensure_topics, setup_topics
 from tableflow_assets_tests.labs.servers import FakeRegistry, running_registry
 

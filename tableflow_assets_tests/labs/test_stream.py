@@ -11,7 +11,7 @@ from itertools import islice
 
 import pytest
 
-from tableflow_assets.errors import SettingsError
+from tableflow_assets.base.errors import SettingsError
 from tableflow_assets.labs import DEFAULT_START, LAB_TOPICS, generate, generate_live, records
 from tableflow_assets.labs.record import EPOCH, LabRecord
 

@@ -9,11 +9,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tableflow_assets.settings import Settings
+from tableflow_assets.operate.status import status
+from tableflow_assets.settings.settings import Settings
 from tableflow_assets.stack.stack import Stack
-from tableflow_assets.status import status
-from tableflow_assets.table.verify import verify
 from tableflow_assets.tableflow import Tableflow
+from tableflow_assets.verify.verify import verify
 from tableflow_assets_tests.kafka_topics import PAYMENT, KafkaTopic
 from tableflow_assets_tests.live.dagster_api import DagsterApi, eventually
 

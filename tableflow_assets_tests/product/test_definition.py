@@ -6,11 +6,11 @@ from importlib.resources import files
 
 import pytest
 
-from tableflow_assets.errors import SettingsError
+from tableflow_assets.base.errors import SettingsError
 from tableflow_assets.product.definition import parse
 from tableflow_assets.product.products import products_of
-from tableflow_assets.settings import Settings
-from tableflow_assets.settings_product import ProductOptions
+from tableflow_assets.settings.product_options import ProductOptions
+from tableflow_assets.settings.settings import Settings
 
 HEADER = """
 description: The newest state of every order.

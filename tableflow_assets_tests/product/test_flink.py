@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from tableflow_assets.base.spark_session import named_view
 from tableflow_assets.product import flink
 from tableflow_assets.product.narrow import narrowings
-from tableflow_assets.spark_session import named_view
 from tableflow_assets.tableflow import Tableflow
 
 VERSIONS = flink.Versions(("key",), "since")

@@ -8,8 +8,8 @@ import pytest
 
 from tableflow_assets.product.lineage import column_lineage
 from tableflow_assets.product.products import Product, products_of
-from tableflow_assets.settings import Settings, TopicOptions
-from tableflow_assets.settings_product import ProductOptions
+from tableflow_assets.settings.product_options import ProductOptions
+from tableflow_assets.settings.settings import Settings, TopicOptions
 from tableflow_assets_tests.product.oracle import KEYS
 
 HEADER = """/*

@@ -13,7 +13,7 @@ from tableflow_assets.product.runner import Runner
 from tableflow_assets.stack.stack import Stack
 from tableflow_assets.tableflow import Tableflow
 from tableflow_assets_tests.defs.dagster_world import day
-from tableflow_assets_tests.defs.product_world import Shop
+from tableflow_assets_tests.defs.products.world import Shop
 
 
 def runner(shop: Shop, name: str) -> Runner:

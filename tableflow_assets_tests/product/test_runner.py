@@ -9,14 +9,14 @@ from datetime import UTC, datetime, timedelta
 import pyarrow as pa
 import pytest
 
-from tableflow_assets import boundary
-from tableflow_assets.errors import InputMissing, ProductFailed
+from tableflow_assets.base import boundary
+from tableflow_assets.base.errors import InputMissing, ProductFailed
 from tableflow_assets.labs.shift_left import ORDERS, PAYMENTS
-from tableflow_assets.maintenance.compact import compact
-from tableflow_assets.maintenance.expire import expire
-from tableflow_assets.moments import moment
+from tableflow_assets.operate.maintenance.compact import compact
+from tableflow_assets.operate.maintenance.expire import expire
+from tableflow_assets.operate.moments import moment
+from tableflow_assets.operate.rollback import find, roll_back
 from tableflow_assets.product.recheck import recheck
-from tableflow_assets.rollback import find, roll_back
 from tableflow_assets.table.delta.compare import compare
 from tableflow_assets.table.ledger import read_entries, read_ledger
 from tableflow_assets.tableflow import Tableflow

@@ -15,13 +15,13 @@ from typing import Any
 import fastavro
 from confluent_kafka import Consumer, TopicPartition
 
-from tableflow_assets import connections
 from tableflow_assets.labs.avro_schemas import parsed_schema, schema_text
 from tableflow_assets.labs.stream import LAB_TOPICS
 from tableflow_assets.product.definition import parse
 from tableflow_assets.product.products import Product
 from tableflow_assets.product.runner import Done, Runner
-from tableflow_assets.settings_product import ProductOptions
+from tableflow_assets.settings.product_options import ProductOptions
+from tableflow_assets.stack import connections
 from tableflow_assets.tableflow import Tableflow
 from tableflow_assets_tests.kafka_topics import KafkaTopic
 from tableflow_assets_tests.product.hostile import Sent

@@ -8,8 +8,8 @@ from typing import Any
 
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
-from tableflow_assets.stack.jars import ensure_jars, jars_of, spark_folder
-from tableflow_assets.stack.java import java_command
+from tableflow_assets.jvm.jars import ensure_jars, jars_of, spark_folder
+from tableflow_assets.jvm.java import java_command
 
 SECURITY = "org.apache.kafka.common.security"
 

@@ -29,8 +29,8 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     UserScramCredentialUpsertion,
 )
 
-from tableflow_assets.stack.jars import ensure_jars, jars_of
-from tableflow_assets.stack.java import java_command
+from tableflow_assets.jvm.jars import ensure_jars, jars_of
+from tableflow_assets.jvm.java import java_command
 from tableflow_assets_tests.source.certificate_authority import Authority, Issued
 from tableflow_assets_tests.source.token_issuer import ISSUER, TokenIssuer
 

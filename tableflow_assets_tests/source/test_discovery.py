@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tableflow_assets.settings import Settings, TopicOptions
+from tableflow_assets.settings.settings import Settings, TopicOptions
 from tableflow_assets.source.discovery import discover, known_topics, remember, remembered
 from tableflow_assets.tableflow import Tableflow
 from tableflow_assets_tests.kafka_topics import PAYMENT, KafkaTopic, payments

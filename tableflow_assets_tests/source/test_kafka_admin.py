@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from tableflow_assets.errors import ServerUnreachable
+from tableflow_assets.base.errors import ServerUnreachable
 from tableflow_assets.source import kafka_admin
+from tableflow_assets.source.kafka_access import KafkaAccess
 from tableflow_assets.source.kafka_admin import KafkaAdmin
-from tableflow_assets.source.kafka_client import KafkaAccess
 from tableflow_assets_tests.ports import closed_port
 
 HERE, THERE = TopicPartition("payments", 0), TopicPartition("payments", 1)

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from tableflow_assets.errors import SettingsError
-from tableflow_assets.masking import remember
-from tableflow_assets.settings_security import KafkaSecurity
-from tableflow_assets.source.kafka_client import KafkaAccess
+from tableflow_assets.base.errors import SettingsError
+from tableflow_assets.base.masking import remember
+from tableflow_assets.settings.security import KafkaSecurity
+from tableflow_assets.source.kafka_access import KafkaAccess
 from tableflow_assets.source.refusals import LONGEST_REASON, readable
 from tableflow_assets_tests.source.certificate_authority import Authority
 from tableflow_assets_tests.source.java_client import JavaClient, java_client

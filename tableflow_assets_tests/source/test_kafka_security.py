@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError
 
-from tableflow_assets.errors import AccessRefused, ServerUnreachable, TopicRefused
+from tableflow_assets.base.errors import AccessRefused, ServerUnreachable, TopicRefused
 from tableflow_assets.source.log import Log
 from tableflow_assets.source.plan import OffsetRange, Plan
 from tableflow_assets.source.sample import average_record_bytes

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient
 
-from tableflow_assets.errors import SchemaNotFound, ServerUnreachable
+from tableflow_assets.base.errors import SchemaNotFound, ServerUnreachable
 from tableflow_assets.source.registry import Registry
 from tableflow_assets.tableflow import Tableflow
 from tableflow_assets_tests.kafka_topics import PAYMENT, KafkaTopic

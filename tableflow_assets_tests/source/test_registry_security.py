@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from tableflow_assets.errors import AccessRefused, SettingsError
-from tableflow_assets.settings_security import Registry as RegistrySettings
+from tableflow_assets.base.errors import AccessRefused, SettingsError
+from tableflow_assets.settings.security import Registry as RegistrySettings
 from tableflow_assets.source.registry import Registry
-from tableflow_assets.source.registry_client import RegistryAccess
+from tableflow_assets.source.registry_access import RegistryAccess
 from tableflow_assets_tests.source.certificate_authority import Authority
 from tableflow_assets_tests.source.registry_stub import SUBJECT, RegistryStub
 

@@ -8,19 +8,19 @@ from dataclasses import replace
 import pytest
 from pyspark.sql import DataFrame
 
-from tableflow_assets.errors import AccessRefused, TableflowError, TopicRefused
-from tableflow_assets.masking import SHORTEST_LINE
-from tableflow_assets.settings import TopicOptions
-from tableflow_assets.settings_security import Kafka
-from tableflow_assets.source.kafka_client import KafkaAccess
+from tableflow_assets.base.errors import AccessRefused, TableflowError, TopicRefused
+from tableflow_assets.base.masking import SHORTEST_LINE
+from tableflow_assets.settings.security import Kafka
+from tableflow_assets.settings.settings import TopicOptions
+from tableflow_assets.source.kafka_access import KafkaAccess
 from tableflow_assets.source.log import Log
 from tableflow_assets.source.plan import OffsetRange, Plan
 from tableflow_assets.source.reader import read_records
 from tableflow_assets.source.spark_refusals import spark_refusal
-from tableflow_assets.spark_errors import named_spark_errors
 from tableflow_assets.stack.stack import Stack
-from tableflow_assets.table.verify import verify
+from tableflow_assets.table.spark_errors import named_spark_errors
 from tableflow_assets.tableflow import Tableflow
+from tableflow_assets.verify.verify import verify
 from tableflow_assets_tests.source.secure_broker import SecureBroker
 from tableflow_assets_tests.source.ways import USERS, Ways
 

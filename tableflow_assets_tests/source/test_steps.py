@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 
-from tableflow_assets.settings import Topic
+from tableflow_assets.settings.settings import Topic
 from tableflow_assets.source.plan import OffsetRange, Plan
 from tableflow_assets.source.steps import steps
 from tableflow_assets.tableflow import Tableflow

@@ -7,12 +7,13 @@ from collections.abc import Callable
 
 import pytest
 
-from tableflow_assets.catalog.rest import RestCatalog
-from tableflow_assets.connections import CatalogConnection, S3Connection
-from tableflow_assets.errors import ServerUnreachable
+from tableflow_assets.base.errors import ServerUnreachable
+from tableflow_assets.base.spark_session import connect_spark
+from tableflow_assets.lake.catalog import RestCatalog
+from tableflow_assets.lake.connection import CatalogConnection
+from tableflow_assets.lake.storage import S3Connection
 from tableflow_assets.source.log import Log, TopicIdentity
 from tableflow_assets.source.registry import Registry
-from tableflow_assets.spark_session import connect_spark
 from tableflow_assets_tests.ports import closed_port
 
 

@@ -7,8 +7,8 @@ from typing import Any, cast
 
 import pytest
 
-from tableflow_assets.settings_security import KafkaSecurity
-from tableflow_assets.source.kafka_client import KafkaAccess
+from tableflow_assets.settings.security import KafkaSecurity
+from tableflow_assets.source.kafka_access import KafkaAccess
 from tableflow_assets_tests.source.certificate_authority import Authority
 from tableflow_assets_tests.source.secure_broker import SecureBroker
 

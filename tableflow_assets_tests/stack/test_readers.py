@@ -17,8 +17,8 @@ import pytest
 from botocore.exceptions import ClientError
 from pyiceberg.table import Table
 
-from tableflow_assets.catalog.duckdb import connect_duckdb
-from tableflow_assets.errors import AccessRefused
+from tableflow_assets.base.errors import AccessRefused
+from tableflow_assets.query.duckdb import connect_duckdb
 from tableflow_assets.stack.seaweed import BUCKET, SeaweedServer
 from tableflow_assets.stack.state import StackState
 from tableflow_assets_tests.seaweed import Person, owner_of, reader_of

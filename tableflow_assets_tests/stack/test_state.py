@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tableflow_assets.errors import StackError
+from tableflow_assets.base.errors import StackError
 from tableflow_assets.stack.state import PORT_NAMES, ProcessRecord, StackState, lock_folder
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tableflow_assets.errors import StackError
+from tableflow_assets.base.errors import StackError
 from tableflow_assets.stack.server import Server
 from tableflow_assets.stack.state import ProcessRecord, StackState
 from tableflow_assets.stack.supervisor import RESTART_LIMIT, Supervisor

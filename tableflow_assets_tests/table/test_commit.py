@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from pyiceberg.table import Table
 
-from tableflow_assets.catalog.rest import RestCatalog
-from tableflow_assets.errors import CommitConflict, ServerUnreachable
+from tableflow_assets.base.errors import CommitConflict, ServerUnreachable
+from tableflow_assets.lake.catalog import RestCatalog
 from tableflow_assets.pipeline import Pipeline
 from tableflow_assets.table import commit as commits
 from tableflow_assets.table.ledger import read_ledger

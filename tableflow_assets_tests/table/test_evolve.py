@@ -21,8 +21,8 @@ from pyiceberg.types import (
     StructType,
 )
 
-from tableflow_assets.catalog.rest import RestCatalog
-from tableflow_assets.errors import CommitConflict, IncompatibleSchema, ServerUnreachable
+from tableflow_assets.base.errors import CommitConflict, IncompatibleSchema, ServerUnreachable
+from tableflow_assets.lake.catalog import RestCatalog
 from tableflow_assets.table.evolve import evolve
 from tableflow_assets.tableflow import Tableflow
 from tableflow_assets_tests.flaky_catalog import FlakyIceberg

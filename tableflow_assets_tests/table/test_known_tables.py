@@ -9,8 +9,8 @@ from uuid import uuid4
 
 import pytest
 
-from tableflow_assets.errors import LedgerError
-from tableflow_assets.settings import Topic
+from tableflow_assets.base.errors import LedgerError
+from tableflow_assets.settings.settings import Topic
 from tableflow_assets.table.known_tables import (
     forget,
     refuse_a_vanished_table,

@@ -12,10 +12,10 @@ import pytest
 from pyiceberg.catalog import Catalog
 
 from tableflow_assets import pipeline as pipelines
-from tableflow_assets.errors import RebuildFailed, SettingsError
+from tableflow_assets.base.errors import RebuildFailed, SettingsError
+from tableflow_assets.operate.rebuild import rebuild
+from tableflow_assets.operate.rebuild_windows import rebuild_windows
 from tableflow_assets.pipeline import Pipeline
-from tableflow_assets.rebuild import rebuild
-from tableflow_assets.rebuild_windows import rebuild_windows
 from tableflow_assets.table import windows
 from tableflow_assets.table.windows import rows_added, rows_in_all
 from tableflow_assets.tableflow import Tableflow

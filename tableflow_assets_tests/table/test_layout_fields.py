@@ -22,8 +22,8 @@ from pyiceberg.types import (
     TimestamptzType,
 )
 
-from tableflow_assets.errors import SettingsError
-from tableflow_assets.settings import Settings, Topic
+from tableflow_assets.base.errors import SettingsError
+from tableflow_assets.settings.settings import Settings, Topic
 from tableflow_assets.table.layout import Layout, layout_of
 
 

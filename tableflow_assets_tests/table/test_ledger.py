@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import pytest
 
-from tableflow_assets.errors import LedgerError, Suspended
+from tableflow_assets.base.errors import LedgerError, Suspended
+from tableflow_assets.operate.rebuild import rebuild
 from tableflow_assets.pipeline import Pipeline
-from tableflow_assets.rebuild import rebuild
 from tableflow_assets.table.dropped import dropped_in_all, with_dropped
 from tableflow_assets.table.ledger import DroppedBefore, Entry, Forgotten, read_ledger
 from tableflow_assets.tableflow import Tableflow

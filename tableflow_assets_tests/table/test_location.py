@@ -11,13 +11,13 @@ from pyiceberg.catalog.memory import InMemoryCatalog
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField, StructType, TimestamptzType
 
-from tableflow_assets import storage
-from tableflow_assets.catalog.file_io import s3_properties
-from tableflow_assets.catalog.rest import RestCatalog
-from tableflow_assets.connections import CatalogConnection
-from tableflow_assets.errors import LocationChanged, SettingsError
-from tableflow_assets.settings import Topic, load_settings
-from tableflow_assets.storage import S3Connection, s3_client
+from tableflow_assets.base.errors import LocationChanged, SettingsError
+from tableflow_assets.lake import storage
+from tableflow_assets.lake.catalog import RestCatalog
+from tableflow_assets.lake.connection import CatalogConnection
+from tableflow_assets.lake.file_io import s3_properties
+from tableflow_assets.lake.storage import S3Connection, s3_client
+from tableflow_assets.settings.settings import Topic, load_settings
 from tableflow_assets.table.create import create_table
 from tableflow_assets.table.ledger import Entry
 from tableflow_assets.table.location import (

@@ -12,8 +12,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from pyiceberg.exceptions import CommitFailedException
 
-from tableflow_assets.catalog.rest import RestCatalog
-from tableflow_assets.errors import (
+from tableflow_assets.base.errors import (
     CommitConflict,
     DataLoss,
     IncompatibleSchema,
@@ -27,6 +26,7 @@ from tableflow_assets.errors import (
     UndecodableRecords,
     UnsupportedSchema,
 )
+from tableflow_assets.lake.catalog import RestCatalog
 from tableflow_assets.pipeline import Pipeline
 from tableflow_assets.table import known_tables, suspension
 from tableflow_assets.table.suspension import (

@@ -24,7 +24,7 @@ from pyspark.sql import functions as F
 from tableflow_assets.decode import keys as spark_keys
 from tableflow_assets.decode import schemas
 from tableflow_assets.decode.columns import ColumnBuilder
-from tableflow_assets.decode.protobuf_source import descriptors
+from tableflow_assets.decode.protobuf.source import descriptors
 from tableflow_assets.source.subject import Subject
 from tableflow_assets.tableflow import Tableflow
 from tableflow_assets.verify.columns import as_found, is_same, on_the_wire

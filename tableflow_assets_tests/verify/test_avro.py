@@ -13,7 +13,7 @@ import pytest
 from fastavro.utils import generate_many
 from pyiceberg.types import IcebergType, StringType, StructType
 
-from tableflow_assets.decode.avro_schema import AvroSchemas
+from tableflow_assets.decode.avro.schema import AvroSchemas
 from tableflow_assets.decode.columns import ColumnBuilder
 from tableflow_assets.source.subject import Subject
 from tableflow_assets.verify.avro import Avro

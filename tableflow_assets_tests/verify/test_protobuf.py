@@ -13,8 +13,8 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from pyiceberg.types import IcebergType, StructType
 
 from tableflow_assets.decode.columns import ColumnBuilder
-from tableflow_assets.decode.protobuf_schema import ProtobufSchemas
-from tableflow_assets.decode.protobuf_source import descriptors
+from tableflow_assets.decode.protobuf.schema import ProtobufSchemas
+from tableflow_assets.decode.protobuf.source import descriptors
 from tableflow_assets.source.subject import Subject
 from tableflow_assets.verify.columns import is_same
 from tableflow_assets.verify.protobuf import Protobuf

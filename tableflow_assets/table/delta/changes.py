@@ -20,7 +20,7 @@ from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 from pyroaring import BitMap64
 
-from tableflow_assets.errors import MirrorError
+from tableflow_assets.base.errors import MirrorError
 from tableflow_assets.table.snapshots import is_compaction, is_state
 
 

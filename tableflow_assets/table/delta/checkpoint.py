@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from urllib.parse import urlsplit
 
-from tableflow_assets.storage import S3Connection, with_keys
+from tableflow_assets.lake.storage import S3Connection, with_keys
 from tableflow_assets.table.delta.shortcuts import write_shortcuts
 from tableflow_assets.table.delta.store import store_at
 

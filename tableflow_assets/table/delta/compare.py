@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
-from tableflow_assets.catalog.rest import RestCatalog
+from tableflow_assets.lake.catalog import RestCatalog
 from tableflow_assets.table.delta.checkpoint import storage_options
 from tableflow_assets.table.delta.compare_columns import columns_that_differ
 from tableflow_assets.table.delta.compare_files import (
@@ -27,7 +27,7 @@ from tableflow_assets.table.delta.compare_files import (
     files_that_differ,
     iceberg_files,
 )
-from tableflow_assets.table.delta.upkeep import Standing, standing
+from tableflow_assets.table.delta.lifecycle import Standing, standing
 from tableflow_assets.table.formats import delta_root, topic_of
 from tableflow_assets.table.lost_files import lost_files
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from tableflow_assets.errors import MirrorError
+from tableflow_assets.base.errors import MirrorError
 from tableflow_assets.table.delta.store import Store
 
 FOLDER = "_delta_log"

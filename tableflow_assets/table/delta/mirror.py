@@ -23,9 +23,9 @@ from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 from pyroaring import BitMap64
 
-from tableflow_assets.boundary import reached
-from tableflow_assets.catalog.rest import RestCatalog
-from tableflow_assets.errors import CommitConflict, MirrorError
+from tableflow_assets.base.boundary import reached
+from tableflow_assets.base.errors import CommitConflict, MirrorError
+from tableflow_assets.lake.catalog import RestCatalog
 from tableflow_assets.table.delta.changes import Changes, content_of, states_since
 from tableflow_assets.table.delta.checkpoint import is_due, write_checkpoint
 from tableflow_assets.table.delta.log import Action, DeltaLog, State

@@ -29,7 +29,7 @@ from pyiceberg.types import (
     TimestamptzType,
 )
 
-from tableflow_assets.errors import UnsupportedInDelta
+from tableflow_assets.base.errors import UnsupportedInDelta
 from tableflow_assets.table.schema_diff import is_wider
 
 COLUMN_MAPPING, TIMESTAMP_NTZ = "columnMapping", "timestampNtz"

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import unquote, urlsplit
 
-from tableflow_assets.errors import ServerUnreachable, TableflowError
-from tableflow_assets.storage import encryption_headers, s3_client
-from tableflow_assets.storage_faults import SERVER, storage_fault
+from tableflow_assets.base.errors import ServerUnreachable, TableflowError
+from tableflow_assets.lake.storage import encryption_headers, s3_client
+from tableflow_assets.lake.storage_faults import SERVER, storage_fault
 
 if TYPE_CHECKING:
-    from tableflow_assets.storage import S3Connection
+    from tableflow_assets.lake.storage import S3Connection
 
 DELETED_AT_ONCE = 1000  # what S3 takes in one request
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tableflow_assets import boundary
+from tableflow_assets.base import boundary
 from tableflow_assets.tableflow import Tableflow
 from tableflow_assets_tests.table.delta.own_tables import OwnTable
 

@@ -25,19 +25,19 @@ from pyiceberg.types import (
     TimestamptzType,
 )
 
-from tableflow_assets.catalog.rest import RestCatalog
-from tableflow_assets.settings import Topic
+from tableflow_assets.lake.catalog import RestCatalog
+from tableflow_assets.settings.settings import Topic
 from tableflow_assets.table import commit as commits
 from tableflow_assets.table.create import create_table
-from tableflow_assets.table.delta import upkeep
+from tableflow_assets.table.delta import lifecycle as upkeep
 from tableflow_assets.table.delta.checkpoint import storage_options
 from tableflow_assets.table.delta.compare import compare
 from tableflow_assets.table.delta.log import DeltaLog
 from tableflow_assets.table.delta.mirror import written_by_us
 from tableflow_assets.table.delta.store import Store, store_at
 from tableflow_assets.table.formats import delta_root
+from tableflow_assets.table.keyed.position_deletes import mark_deleted
 from tableflow_assets.table.ledger import PROPERTY, Entry, read_ledger
-from tableflow_assets.table.position_deletes import mark_deleted
 from tableflow_assets.tableflow import Tableflow
 
 VECTORS = "_tableflow_vectors"

@@ -17,8 +17,8 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.types import IcebergType, NestedField
 
-from tableflow_assets import connections
-from tableflow_assets.catalog.duckdb import connect_duckdb
+from tableflow_assets.query.duckdb import connect_duckdb
+from tableflow_assets.stack import connections
 from tableflow_assets.table.delta.checkpoint import storage_options
 from tableflow_assets.table.delta.log import commit_name
 from tableflow_assets.table.delta.schema import delta_schema, features

@@ -13,9 +13,9 @@ import pytest
 from pyiceberg.types import LongType
 from pyroaring import BitMap64
 
-from tableflow_assets.errors import TableDamaged
+from tableflow_assets.base.errors import TableDamaged
 from tableflow_assets.table import commit as commits
-from tableflow_assets.table.delta import upkeep
+from tableflow_assets.table.delta import lifecycle as upkeep
 from tableflow_assets.table.delta.compare import SHOWN, Compared, compare
 from tableflow_assets.table.delta.compare_columns import columns_that_differ
 from tableflow_assets.table.delta.vectors import write_vectors

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tableflow_assets.errors import MirrorError
+from tableflow_assets.base.errors import MirrorError
 from tableflow_assets.table.delta.log import (
     LAST_CHECKPOINT,
     DeltaLog,

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 from pyiceberg.types import DecimalType, LongType, StringType
 
-from tableflow_assets import boundary
+from tableflow_assets.base import boundary
 from tableflow_assets.table import commit as commits
-from tableflow_assets.table.delta import mirror, upkeep
+from tableflow_assets.table.delta import lifecycle as upkeep
+from tableflow_assets.table.delta import mirror
 from tableflow_assets.table.delta.mirror import catch_up
 from tableflow_assets.table.ledger import read_ledger
 from tableflow_assets.tableflow import Tableflow

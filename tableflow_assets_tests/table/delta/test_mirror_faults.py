@@ -13,10 +13,11 @@ from typing import Any
 import pytest
 from pyiceberg.types import LongType
 
-from tableflow_assets.catalog.duckdb import connect_duckdb
-from tableflow_assets.catalog.rest import RestCatalog
-from tableflow_assets.errors import MirrorError
-from tableflow_assets.table.delta import checkpoint, mirror, upkeep
+from tableflow_assets.base.errors import MirrorError
+from tableflow_assets.lake.catalog import RestCatalog
+from tableflow_assets.query.duckdb import connect_duckdb
+from tableflow_assets.table.delta import checkpoint, mirror
+from tableflow_assets.table.delta import lifecycle as upkeep
 from tableflow_assets.table.delta.compare import compare
 from tableflow_assets.table.delta.log import LAST_CHECKPOINT, checkpoint_name, commit_name
 from tableflow_assets.table.delta.mirror import catch_up

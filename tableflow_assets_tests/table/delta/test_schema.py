@@ -27,7 +27,7 @@ from pyiceberg.types import (
     UUIDType,
 )
 
-from tableflow_assets.errors import UnsupportedInDelta
+from tableflow_assets.base.errors import UnsupportedInDelta
 from tableflow_assets.table.delta.schema import delta_schema, features, physical_name
 from tableflow_assets.tableflow import Tableflow
 from tableflow_assets_tests.table.delta.readers import field

@@ -11,8 +11,9 @@ from itertools import count
 import pytest
 from pyiceberg.types import StringType
 
-from tableflow_assets.catalog.duckdb import connect_duckdb, delta_source
-from tableflow_assets.table.delta import checkpoint, upkeep
+from tableflow_assets.query.duckdb import connect_duckdb, delta_source
+from tableflow_assets.table.delta import checkpoint
+from tableflow_assets.table.delta import lifecycle as upkeep
 from tableflow_assets.table.delta.log import (
     LAST_CHECKPOINT,
     checkpoint_name,

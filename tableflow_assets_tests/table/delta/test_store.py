@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tableflow_assets.connections import S3Connection
-from tableflow_assets.errors import ServerUnreachable, TableflowError
+from tableflow_assets.base.errors import ServerUnreachable, TableflowError
+from tableflow_assets.lake.storage import S3Connection
 from tableflow_assets.table.delta.store import Store, store_at
 from tableflow_assets.tableflow import Tableflow
 from tableflow_assets_tests.failing_store import failing_store

@@ -1,0 +1,62 @@
+"""One record on its way: sent to Kafka, waited for in DuckDB."""
+
+from __future__ import annotations
+
+import time
+import uuid
+
+from tableflow_assets import labs
+from tableflow_assets.base.errors import TableflowError
+from tableflow_assets.query.duckdb import connect_duckdb
+from tableflow_assets.settings.settings import Settings
+from tableflow_assets.stack import connections
+from tableflow_assets.tableflow import Tableflow
+
+TOPIC = "payments"
+POLL_SECONDS = 0.2
+
+
+class Probe:
+    def __init__(self, settings: Settings) -> None:
+        self._kafka = connections.kafka_address(settings)
+        self._registry = connections.registry_address(settings)
+        self._catalog = Tableflow(settings).catalog
+        self._records = labs.generate_live(seed=uuid.uuid4().int % 2**31, topics=[TOPIC])
+        labs.ensure_topics(self._kafka, self._registry, [TOPIC])
+
+    def measure(self, timeout: float) -> float:
+        """Seconds from the producer's acknowledgement until DuckDB counts the record."""
+        record = next(self._records)
+        code = f"probe-{uuid.uuid4().hex[:12]}"
+        record.value["confirmation_code"] = code
+        labs.produce(self._kafka, self._registry, [record])
+        sent = time.monotonic()
+        snapshot = None
+        while True:
+            # DuckDB is asked once a snapshot: a query every 0.2 s would load what it measures.
+            newest = self._newest_snapshot()
+            if newest != snapshot and self._is_visible(code):
+                return time.monotonic() - sent
+            snapshot = newest
+            if time.monotonic() - sent > timeout:
+                raise TableflowError(
+                    f"The record {code} was not visible after {timeout:.0f} s.",
+                    "Is the new_offsets sensor on, and does `tableflow stack status` say ready?",
+                )
+            time.sleep(POLL_SECONDS)
+
+    def _newest_snapshot(self) -> int | None:
+        table = self._catalog.find(TOPIC)
+        return table.metadata.current_snapshot_id if table else None
+
+    def _is_visible(self, code: str) -> bool:
+        # A new connection each time: DuckDB keeps a catalog's table as it was first seen.
+        connection = connect_duckdb(self._catalog.connection, self._catalog.storage)
+        try:
+            found = connection.execute(
+                f"SELECT count(*) FROM {TOPIC} WHERE confirmation_code = ?",  # noqa: S608
+                [code],
+            ).fetchone()
+        finally:
+            connection.close()
+        return bool(found and found[0])

@@ -1,1 +1,0 @@
-"""How other engines get at the tables: snippets to paste, one file for each engine."""

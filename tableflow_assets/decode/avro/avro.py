@@ -1,0 +1,116 @@
+"""Confluent-framed Avro, decoded in the JVM: every record with the schema it was written with.
+
+Each known schema id is one branch of a CASE over the header, so a batch that mixes versions is still
+read in one pass. Spark turns bytes that are too short into a row of nulls, and does not look at bytes
+that are too many. So known bytes are put behind every body, and the schemas end with a field for
+them: it comes out whole only if the value before it had exactly the right length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property, reduce
+
+import pyarrow as pa
+from pyiceberg.types import IcebergType, NestedField
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql.avro.functions import from_avro
+from pyspark.sql.pandas.functions import arrow_udf
+
+from tableflow_assets.decode import framing
+from tableflow_assets.decode.avro.schema import END_BYTES, AvroSchemas, flatten
+from tableflow_assets.decode.columns import ColumnBuilder
+from tableflow_assets.decode.serialization import Serialization
+from tableflow_assets.decode.text import is_text
+from tableflow_assets.source.subject import RegisteredSchema, Subject
+
+END = b"tableflow's end."
+assert len(END) == END_BYTES  # noqa: S101  (a constant of this file)
+# Spark's own formats stop at the millisecond, and depend on the session's time zone.
+TO_JSON = {
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+    "timeZone": "UTC",
+}
+
+
+class Avro(Serialization):
+    def __init__(self, subject: Subject) -> None:
+        self.subject: Subject = subject
+        self._schemas = AvroSchemas(
+            subject.name,
+            [version.text for version in subject.versions],
+            [dict(version.references) for version in subject.versions],
+        )
+
+    @property
+    def is_record(self) -> bool:
+        return self._schemas.is_record
+
+    def type(self, builder: ColumnBuilder) -> IcebergType:
+        return self._schemas.type(builder)
+
+    def columns(self, builder: ColumnBuilder) -> list[NestedField]:
+        return self._schemas.columns(builder) if self.is_record else super().columns(builder)
+
+    def schema_id(self, data: Column) -> Column:
+        return framing.known_id(data, self.subject)
+
+    def parse(self, data: Column) -> Column:
+        is_recursive = self._schemas.recursive
+        body = self._flattened(data) if is_recursive else framing.body(data)
+        ended = F.concat(body, F.lit(END))
+        writer = self._schemas.flattened_writer if is_recursive else self._schemas.writer
+        options = {
+            "avroSchema": self._schemas.reader,
+            "mode": "PERMISSIVE",
+            "enableStableIdentifiersForUnionType": "true",
+        }
+
+        def branch(otherwise: Column, version: tuple[int, RegisteredSchema]) -> Column:
+            index, schema = version
+            value = from_avro(ended, writer(index), options)
+            return F.when(framing.written_with(data, schema), value).otherwise(otherwise)
+
+        return reduce(branch, enumerate(self.subject.versions), F.lit(None))
+
+    def problem(self, data: Column, read: Column) -> Column:
+        is_whole = F.coalesce(read["end"] == F.lit(END), F.lit(False))
+        return (
+            framing.framing_problem(data, self.subject)
+            .when(~is_whole, "malformed_avro")
+            .when(~is_text(self.typed(read), self._type), "invalid_utf8")
+        )
+
+    def typed(self, read: Column) -> Column:
+        return read["value"]
+
+    def identity(self, data: Column, read: Column) -> Column:
+        """Its content as JSON without nulls, the fields sorted by name.
+
+        A version that adds a nullable field, or moves one, leaves the keys as they were.
+        """
+        content = F.to_json(F.struct(self.typed(read).alias("key")), TO_JSON)
+        return F.to_json(F.parse_json(content)).cast("binary")  # Spark's VARIANT is sorted
+
+    @cached_property
+    def _type(self) -> IcebergType:
+        return self.type(ColumnBuilder(self.subject.name))
+
+    def _flattened(self, data: Column) -> Column:
+        """Spark knows no type that contains itself: its values become text before Spark sees them."""
+        schemas = self._schemas
+        places = {version.schema_id: n for n, version in enumerate(self.subject.versions)}
+
+        def flattened(framed: bytes | None) -> bytes | None:
+            place = places.get(int.from_bytes((framed or b"")[1 : framing.HEADER_BYTES], "big"))
+            if framed is None or place is None:
+                return None
+            return flatten(framed[framing.HEADER_BYTES :], schemas, place)
+
+        def of_batch(batch: pa.Array) -> pa.Array:
+            return pa.array([flattened(one) for one in batch.to_pylist()], pa.binary())
+
+        flatten_batch: Callable[[Column], Column] = arrow_udf(of_batch, "binary")  # type: ignore[call-overload]
+        return flatten_batch(data)

@@ -1,0 +1,314 @@
+"""All versions of a JSON Schema as the columns of one table.
+
+| JSON Schema                                           | Iceberg                                  |
+|-------------------------------------------------------|------------------------------------------|
+| boolean                                               | boolean                                  |
+| integer, number                                       | long, double                             |
+| string                                                | string                                   |
+| ... with `format` date / date-time                    | date / timestamptz                       |
+| ... with `contentEncoding` base64                     | binary: what the writer had              |
+| enum, const without a `type`                          | what all their values are                |
+| array with one schema for its `items`                 | list; without any, of JSON text          |
+| object with properties                                | struct                                   |
+| object with only `additionalProperties`, a schema     | map of strings                           |
+| allOf, `$ref`                                         | all that they say together               |
+| oneOf, anyOf, several types                           | the least that takes all (see below)     |
+| null beside something else, in any spelling           | that something: every column may be NULL |
+| anything else                                         | string with JSON text                    |
+
+| Kafka Connect's converter                             | Iceberg                                  |
+|-------------------------------------------------------|------------------------------------------|
+| `connect.type` int8, int16, int32 / int64             | int / long                               |
+| `connect.type` float32 / float64                      | float / double                           |
+| `connect.type` bytes of a string                      | binary (it writes base64)                |
+| title org.apache.kafka.connect.data.Date / Timestamp  | date / timestamptz (it writes integers)  |
+| title org.apache.kafka.connect.data.Time              | int: milliseconds of the day             |
+| title org.apache.kafka.connect.data.Decimal           | string with JSON text                    |
+
+A Decimal stays text because its schema says "number", while the converter's default is to write base64.
+
+"Anything else" are tuples, objects of which nothing is known, types that contain themselves (from
+where they come again), what is nested in more than eight others, and schemas that allow anything, or
+values of different types. Of integers and numbers the least that takes all is number, of strings in
+different formats string. Of several objects it is one struct with the properties of all: a query can
+use those, but would have to take JSON text apart, and nothing is lost, for a property that an object
+does not have is NULL. Only a property that has another type in each becomes JSON text itself.
+
+Not columns: properties that no schema names, even where `additionalProperties` allows them or gives
+them a type beside `properties`; `patternProperties`; what only `if`, `then`, `else`, `not` or
+`dependentSchemas` name. Bounds, patterns and other formats do not change a type: an integer that does
+not fit into 64 bits is a value that does not fit into its column.
+
+What the root becomes if it is no object with properties is the type of one column, `value`.
+
+Columns are named as `column_names` says. Refused: a `$ref` to what the registry does not hold (nothing
+is fetched), names that differ only in case, versions of which some are objects with properties and
+others are not, and schemas too large or too deep for a table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property, reduce
+from typing import Any, NamedTuple
+
+from pyiceberg.types import IcebergType
+
+from tableflow_assets.base.errors import IncompatibleSchema
+from tableflow_assets.decode.column_names import column_name
+from tableflow_assets.decode.columns import ColumnBuilder, Path
+from tableflow_assets.decode.json.refs import Place, RefNotFound, root_of
+from tableflow_assets.decode.json.shape import (
+    Leaf,
+    ListOf,
+    MapOf,
+    Property,
+    Shape,
+    Struct,
+    both,
+    either,
+    newest_of,
+    to_depth,
+    type_of,
+)
+
+# Schemas that refer to each other a lot are, written out, larger than any table could be.
+MOST_PARTS = 50_000
+MOST_LEVELS = 64
+MOST_COLUMN_LEVELS = 8  # Spark Connect's client cannot send the expressions for more than 10
+
+_REFS = ("$ref", "$dynamicRef", "$recursiveRef")
+_FORMATS = {"date": Leaf.DATE, "date-time": Leaf.TIMESTAMP}
+_CONNECT_NUMBERS = {
+    "int8": Leaf.INT,
+    "int16": Leaf.INT,
+    "int32": Leaf.INT,
+    "int64": Leaf.LONG,
+    "float32": Leaf.FLOAT,
+    "float64": Leaf.DOUBLE,
+    "bytes": Leaf.JSON,  # a Decimal
+}
+_CONNECT_INTEGERS = {
+    "org.apache.kafka.connect.data.Date": Leaf.EPOCH_DAYS,
+    "org.apache.kafka.connect.data.Timestamp": Leaf.EPOCH_MILLIS,
+}
+
+
+class JsonSchemas:
+    """All registered versions of a subject, oldest first.
+
+    ``references`` has, for each version, the texts of the schemas it refers to, and of those that
+    these refer to, by the names that the registry has for them.
+    """
+
+    def __init__(
+        self, subject: str, texts: Sequence[str], references: Sequence[Mapping[str, str]]
+    ) -> None:
+        self.subject = subject
+        self._versions = list(zip(texts, references, strict=True))
+
+    @cached_property
+    def shape(self) -> Shape:
+        """For the reader: which JSON key becomes which column, and what stands in the JSON.
+
+        Over all versions: the newest's properties in their order, then those that only older versions
+        have. A property has the newest's type; objects are merged property by property.
+        """
+        newest, *older = (
+            _Version(self.subject).shape(text, references)
+            for text, references in reversed(self._versions)
+        )
+        if newest is not Leaf.NULL:
+            self._refuse_another_kind_of_table(newest, older)
+        return to_depth(reduce(newest_of, older, newest), MOST_COLUMN_LEVELS)
+
+    def _refuse_another_kind_of_table(self, newest: Shape, older: Iterable[Shape]) -> None:
+        """Unlike the change of a column's type, nothing else would notice it."""
+        is_record = isinstance(newest, Struct)
+        says_nothing = (Leaf.JSON, Leaf.NULL) if is_record else ()
+        if any(
+            isinstance(each, Struct) != is_record and each not in says_nothing for each in older
+        ):
+            raise IncompatibleSchema(
+                f"Some versions of {self.subject} are an object with properties, others are not, so"
+                " they do not have the same columns.",
+                "Use a new topic for the new kind of value.",
+            )
+
+    def type(self, builder: ColumnBuilder) -> IcebergType:
+        return type_of(self.shape, builder)
+
+
+class _Found(NamedTuple):
+    shape: Shape
+    doc: str | None = None
+
+
+class _Version:
+    """One walk over one version.
+
+    ``inside``, where it is passed on, are the schemas around the one being looked at.
+    """
+
+    def __init__(self, subject: str) -> None:
+        self._errors = ColumnBuilder(subject)
+        self._parts = 0
+
+    def shape(self, text: str, references: Mapping[str, str]) -> Shape:
+        return self._read(root_of(text, references), (), frozenset()).shape
+
+    def _read(self, place: Place, path: Path, inside: frozenset[int]) -> _Found:
+        schema = place.schema
+        if not isinstance(schema, dict):
+            return _Found(Leaf.NULL if schema is False else Leaf.JSON)
+        if id(schema) in inside:
+            return _Found(Leaf.JSON)
+        self._parts += 1
+        if self._parts > MOST_PARTS:
+            raise self._errors.unsupported((), f"written out, it has over {MOST_PARTS:,} parts")
+        if len(inside) == MOST_LEVELS:
+            raise self._errors.unsupported(path, f"it is nested in more than {MOST_LEVELS} others")
+        inside |= {id(schema)}
+        parts = [
+            self._read(self._target(place, schema[key], path), path, inside)
+            for key in _REFS
+            if isinstance(schema.get(key), str)
+        ]
+        if not (parts and place.ref_stands_alone):
+            parts = [
+                _Found(self._own(place, path, inside)),
+                *parts,
+                *(self._read(part, path, inside) for part in _listed(place, "allOf")),
+                *(self._any(_listed(place, key), path, inside) for key in ("oneOf", "anyOf")),
+            ]
+        shape = reduce(both, (part.shape for part in parts))
+        docs = (_own_doc(schema), *(part.doc for part in parts))
+        return _Found(shape, next((doc for doc in docs if doc), None))
+
+    def _target(self, place: Place, ref: str, path: Path) -> Place:
+        try:
+            return place.follow(ref)
+        except RefNotFound:
+            raise self._errors.unsupported(
+                path, f"it refers to {ref!r}, which neither the schema nor its references hold"
+            ) from None
+
+    def _any(self, branches: Iterable[Place], path: Path, inside: frozenset[int]) -> _Found:
+        found = [self._read(branch, path, inside) for branch in branches]
+        possible = [each for each in found if each.shape is not Leaf.NULL]
+        if len(possible) == 1:
+            return possible[0]
+        if not possible:
+            return _Found(Leaf.NULL if found else Leaf.JSON)
+        return _Found(reduce(either, (each.shape for each in possible)))
+
+    def _own(self, place: Place, path: Path, inside: frozenset[int]) -> Shape:
+        """What a schema says by itself."""
+        kinds = place.schema.get("type", _implied_type(place.schema))
+        if kinds is None:
+            return _of_values(place.schema)
+        shapes = [
+            self._typed(kind, place, path, inside)
+            for kind in (kinds if isinstance(kinds, list) else [kinds])
+        ]
+        return reduce(either, shapes) if shapes else Leaf.JSON
+
+    def _typed(self, kind: object, place: Place, path: Path, inside: frozenset[int]) -> Shape:
+        if kind == "object":
+            return self._object(place, path, inside)
+        if kind == "array":
+            return self._array(place, path, inside)
+        return _leaf(kind, place.schema)
+
+    def _object(self, place: Place, path: Path, inside: frozenset[int]) -> Shape:
+        schema, properties = place.schema, place.schema.get("properties")
+        if isinstance(properties, dict) and properties:
+            known = [
+                self._property(key, place.within(properties[key]), path, inside)
+                for key in _in_order(properties)
+                if properties[key] is not False
+            ]
+            return Struct(tuple(known)) if known else Leaf.JSON
+        additional = schema.get("additionalProperties")
+        if isinstance(additional, dict) and additional and "patternProperties" not in schema:
+            value = self._read(place.within(additional), (*path, "value"), inside)
+            return MapOf(value.shape)
+        return Leaf.JSON
+
+    def _property(self, key: str, place: Place, path: Path, inside: frozenset[int]) -> Property:
+        path = (*path, column_name(key))
+        if any("\ud800" <= character <= "\udfff" for character in key):
+            raise self._errors.unsupported(path, "its name is not valid Unicode")
+        found = self._read(place, path, inside)
+        return Property(key, found.shape, found.doc)
+
+    def _array(self, place: Place, path: Path, inside: frozenset[int]) -> Shape:
+        items = place.schema.get("items", True)
+        if isinstance(items, list) or "prefixItems" in place.schema:
+            return Leaf.JSON
+        return ListOf(self._read(place.within(items), (*path, "element"), inside).shape)
+
+
+def _leaf(kind: object, schema: dict[str, Any]) -> Leaf:
+    if kind == "null":
+        return Leaf.NULL
+    if kind == "boolean":
+        return Leaf.BOOLEAN
+    if kind == "string":
+        return _string(schema)
+    connect_type = str(schema.get("connect.type"))
+    if kind == "integer":
+        known = _CONNECT_INTEGERS.get(str(schema.get("title")))
+        return known or _CONNECT_NUMBERS.get(connect_type, Leaf.LONG)
+    if kind == "number":
+        return _CONNECT_NUMBERS.get(connect_type, Leaf.DOUBLE)
+    return Leaf.JSON
+
+
+def _string(schema: dict[str, Any]) -> Leaf:
+    is_base64 = str(schema.get("contentEncoding")).lower() == "base64"
+    if is_base64 or schema.get("connect.type") == "bytes":
+        return Leaf.BYTES
+    return _FORMATS.get(str(schema.get("format")), Leaf.STRING)
+
+
+def _implied_type(schema: dict[str, Any]) -> str | None:
+    """What a schema without a `type` is nevertheless about."""
+    if "properties" in schema or "additionalProperties" in schema:
+        return "object"
+    return "array" if "items" in schema or "prefixItems" in schema else None
+
+
+def _of_values(schema: dict[str, Any]) -> Shape:
+    values = [schema["const"]] if "const" in schema else schema.get("enum")
+    if not isinstance(values, list) or not values:
+        return Leaf.JSON
+    return reduce(either, (_of_value(value) for value in values))
+
+
+def _of_value(value: object) -> Shape:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return Leaf.LONG if -(2**63) <= value < 2**63 else Leaf.JSON
+    kinds = {type(None): Leaf.NULL, bool: Leaf.BOOLEAN, float: Leaf.DOUBLE, str: Leaf.STRING}
+    return kinds.get(type(value), Leaf.JSON)
+
+
+def _listed(place: Place, key: str) -> list[Place]:
+    schemas = place.schema.get(key)
+    return [place.within(schema) for schema in schemas] if isinstance(schemas, list) else []
+
+
+def _in_order(properties: dict[str, Any]) -> list[str]:
+    """As they are written; Kafka Connect writes them in any order, and numbers them."""
+    numbers = {
+        key: schema.get("connect.index") if isinstance(schema, dict) else None
+        for key, schema in properties.items()
+    }
+    if all(isinstance(number, int) for number in numbers.values()):
+        return sorted(properties, key=lambda key: int(numbers[key] or 0))
+    return list(properties)
+
+
+def _own_doc(schema: dict[str, Any]) -> str | None:
+    docs = (schema.get("description"), schema.get("title"))
+    return next((doc for doc in docs if isinstance(doc, str) and doc), None)

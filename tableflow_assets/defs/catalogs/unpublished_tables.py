@@ -1,0 +1,115 @@
+"""The sensor that comes back to catalogs which were away, or know nothing of a commit by the command line."""
+
+import time
+from collections.abc import Sequence
+from json import dumps
+
+import dagster as dg
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from tableflow_assets.base.errors import TableflowError
+from tableflow_assets.defs.catalogs.assets import catalog_key
+from tableflow_assets.defs.our_runs import RUN_TAG, is_under_way
+from tableflow_assets.defs.resources import IcebergCatalogResource
+from tableflow_assets.publish.publisher import Publisher
+from tableflow_assets.settings.settings import Settings, Topic
+
+SENSOR_NAME = "unpublished_tables"
+CATALOG_TAG = "tableflow/catalog"
+EVERY_SECONDS = 30
+# What stays unpublished is tried again after 30, 60, 120 … 600 s.
+LONGEST_WAIT_SECONDS = 600
+
+
+def unpublished_tables_sensor(tables: Sequence[Topic], settings: Settings) -> dg.SensorDefinition:
+    keys = {name: catalog_key(name) for name in settings.catalogs}
+
+    @dg.sensor(
+        name=SENSOR_NAME,
+        description="Launches a run for every catalog that was not told of a table's newest state.",
+        asset_selection=dg.AssetSelection.assets(*keys.values()),
+        minimum_interval_seconds=10,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+    )
+    def unpublished_tables(
+        context: dg.SensorEvaluationContext, catalog: IcebergCatalogResource
+    ) -> dg.SensorResult | dg.SkipReason:
+        before, now = _read_cursor(context.cursor), time.time()
+        try:
+            behind = _behind(Publisher(settings, catalog.client()), tables, context.instance)
+        except TableflowError as error:
+            return dg.SkipReason(str(error))
+        waiting = {name: before.get(name, Waiting(since=now)) for name in behind}
+        due = [
+            name
+            for name, one in waiting.items()
+            if one.is_due(now)
+            and not is_under_way(context.instance, SENSOR_NAME, {CATALOG_TAG: name})
+        ]
+        for name in due:
+            waiting[name] = waiting[name].asked(now)
+        return dg.SensorResult(
+            run_requests=[_request(keys[name], name) for name in due],
+            skip_reason=None if due else _why_nothing(waiting),
+            cursor=dumps({name: one.model_dump() for name, one in waiting.items()}),
+        )
+
+    return unpublished_tables
+
+
+class Waiting(BaseModel):
+    """A catalog that is behind. A hint: without it, it is only asked again sooner."""
+
+    since: float
+    at: float = 0  # of the last request
+    times: int = 0
+
+    def is_due(self, now: float) -> bool:
+        """Not at once: a run of a table publishes it by itself, after it has committed."""
+        wait = EVERY_SECONDS * 2.0 ** max(0, self.times - 1)
+        return now >= (self.at or self.since) + min(wait, LONGEST_WAIT_SECONDS)
+
+    def asked(self, now: float) -> "Waiting":
+        return Waiting(since=self.since, at=now, times=self.times + 1)
+
+
+def _behind(
+    publisher: Publisher, tables: Sequence[Topic], instance: dg.DagsterInstance
+) -> list[str]:
+    """The catalogs that were not told of the newest state of one of their tables.
+
+    And those that no run has ever looked at as a whole: their assets would stay empty.
+    """
+    new = [
+        one.name
+        for one in publisher.catalogs
+        if instance.get_latest_materialization_event(catalog_key(one.name)) is None
+    ]
+    found: dict[str, None] = {}
+    for topic in tables:
+        table = publisher.owner.find(topic.table)
+        if table is not None and table.current_snapshot() is not None:
+            shown_in = [one.name for one in publisher.catalogs_of(topic) if one.name in new]
+            found |= dict.fromkeys([*publisher.not_told(topic, table), *shown_in])
+    return list(found)
+
+
+def _why_nothing(waiting: dict[str, Waiting]) -> str:
+    if not waiting:
+        return "every catalog knows the newest state of its tables"
+    return f"behind, and waiting before the next try: {', '.join(sorted(waiting))}"
+
+
+def _request(key: dg.AssetKey, name: str) -> dg.RunRequest:
+    return dg.RunRequest(
+        asset_selection=[key],
+        asset_check_keys=[],  # the run tells by itself what they would say
+        tags={RUN_TAG: SENSOR_NAME, CATALOG_TAG: name},
+    )
+
+
+def _read_cursor(text: str | None) -> dict[str, Waiting]:
+    try:
+        return TypeAdapter(dict[str, Waiting]).validate_json(text or "{}")
+    except ValidationError:
+        return {}  # of another version

@@ -1,0 +1,112 @@
+"""Maintenance in Dagster: two jobs for all tables, and for every table a schedule of its own."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import dagster as dg
+
+from tableflow_assets.base.errors import TableflowError
+from tableflow_assets.defs.maintenance.check import what_is_needed
+from tableflow_assets.defs.maintenance.ops import MaintenanceOps
+from tableflow_assets.defs.maintenance.steps import COMPACT_OP
+from tableflow_assets.defs.our_runs import RUN_TAG, is_under_way
+from tableflow_assets.defs.resources import IcebergCatalogResource
+from tableflow_assets.operate.maintenance.health import health
+from tableflow_assets.settings.settings import Settings, Topic
+from tableflow_assets.table.suspension import find_suspension
+
+JOB_NAME = "maintain"
+# A worker that was killed outright never says so; until then it keeps the table's pool.
+LONGEST_RUN_SECONDS = 3600
+TAGS = {
+    "tableflow/maintenance": "true",  # lets an instance limit how many there are at a time
+    "dagster/priority": "-1",  # in the queue, runs with new records go first
+    "dagster/max_runtime": str(LONGEST_RUN_SECONDS),
+}
+
+
+def maintenance_jobs(topics: Sequence[Topic], settings: Settings) -> list[dg.JobDefinition]:
+    ops = MaintenanceOps(topics, settings)
+
+    @dg.job(
+        name=JOB_NAME,
+        description="Does what the tables need: retention, compaction, expiry, orphans, Delta log.",
+        tags=TAGS,
+    )
+    def maintain() -> None:
+        def look_after(wanted: Any) -> None:
+            needs = ops.look(wanted)
+            for kind, step in ops.steps.items():
+                _named(step)(getattr(needs, kind))
+
+        ops.choose().map(look_after)
+
+    @dg.job(
+        name="compact", description="Compacts the tables' files, and does nothing else.", tags=TAGS
+    )
+    def compact() -> None:
+        def look_after(wanted: Any) -> None:
+            _named(ops.steps["compact"])(ops.look(wanted).compact)
+
+        ops.choose().map(look_after)
+
+    return [maintain, compact]
+
+
+def _named(step: dg.OpDefinition) -> Any:
+    """Job and op cannot share a name; the op's step can have it."""
+    return step.alias("compact") if step.name == COMPACT_OP else step
+
+
+def maintenance_schedules(
+    topics: Sequence[Topic], settings: Settings
+) -> Iterator[dg.ScheduleDefinition]:
+    for topic in topics:
+        if topic.maintenance is not None:
+            yield _schedule(topic, settings)
+
+
+def _schedule(topic: Topic, settings: Settings) -> dg.ScheduleDefinition:
+    name = f"{JOB_NAME}_{topic.table}"
+
+    @dg.schedule(
+        name=name,
+        job_name=JOB_NAME,
+        cron_schedule=str(topic.maintenance),
+        execution_timezone="UTC",
+        default_status=dg.DefaultScheduleStatus.RUNNING,
+        description=f"Looks at the table of `{topic.name}`, and launches a run where it needs one.",
+    )
+    def maintain(
+        context: dg.ScheduleEvaluationContext, catalog: IcebergCatalogResource
+    ) -> dg.RunRequest | dg.SkipReason:
+        try:
+            if reason := _why_not(context, name, topic, settings, catalog):
+                return dg.SkipReason(reason)
+        except (TableflowError, OSError) as error:  # OSError: of the object store
+            return dg.SkipReason(str(error))
+        return dg.RunRequest(
+            run_config={"ops": {"choose": {"config": {"topics": [topic.name]}}}},
+            tags={RUN_TAG: name},
+        )
+
+    return maintain
+
+
+def _why_not(
+    context: dg.ScheduleEvaluationContext,
+    name: str,
+    topic: Topic,
+    settings: Settings,
+    catalog: IcebergCatalogResource,
+) -> str | None:
+    """Why no run is launched now; None if one is. What most ticks end with, and costs least, first."""
+    client = catalog.client()
+    found = health(client, topic)
+    if not found.needs:
+        return what_is_needed(found)
+    if suspension := find_suspension(client, topic, settings.state_dir):
+        return str(suspension.to_error(topic))
+    if is_under_way(context.instance, name):
+        return "The last run is still under way."
+    return None

@@ -1,0 +1,141 @@
+"""The ops of maintenance: choose topics → look at each table → do what it needs, step by step."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from typing import Any
+
+import dagster as dg
+from dagster_pyspark import LazyPySparkResource
+from pydantic import Field
+
+from tableflow_assets.base.errors import SettingsError
+from tableflow_assets.defs.connected import connected_pipeline
+from tableflow_assets.defs.maintenance.check import maintenance_evaluation, what_is_needed
+from tableflow_assets.defs.maintenance.steps import STEPS, Step, Wanted
+from tableflow_assets.defs.metadata import maintenance_metadata
+from tableflow_assets.defs.names import table_key, table_pool
+from tableflow_assets.defs.pools import in_pool
+from tableflow_assets.defs.resources import IcebergCatalogResource, KafkaResource, RegistryResource
+from tableflow_assets.lake.catalog import RestCatalog
+from tableflow_assets.operate.maintenance.health import Kind, health
+from tableflow_assets.settings.settings import Settings, Topic
+from tableflow_assets.table.suspension import find_suspension
+
+
+class MaintenanceConfig(dg.Config):
+    """What can be chosen when maintenance is launched by hand."""
+
+    topics: list[str] = Field(default=[], description="The topics' names. Empty: all topics.")
+    dry_run: bool = Field(default=False, description="Only say what would be done.")
+    strategy: str | None = Field(
+        default=None,
+        description="How files are compacted: `binpack`, `sort` or `zorder(a, b)`."
+        " Left out: as the topic's `compaction` says.",
+    )
+    windows: list[str] = Field(
+        default=[], description="Compact these windows. Empty: those that need it."
+    )
+    include_newest: bool = Field(
+        default=False, description="Compact the window that is still being written, too."
+    )
+
+
+class MaintenanceOps:
+    """For all topics the same ops: which topic it is, they are told when they run."""
+
+    def __init__(self, topics: Sequence[Topic], settings: Settings) -> None:
+        self._topics = {topic.name: topic for topic in topics}
+        self._settings = settings
+        self.choose = self._choose()
+        self.look = self._look()
+        # A step that fails stops no other: none waits for another's output. Their order comes from
+        # their priorities, which the executor goes by.
+        self.steps: Mapping[Kind, dg.OpDefinition] = {
+            step.kind: self._step(step, priority=-position)
+            for position, step in enumerate(STEPS, start=1)
+        }
+
+    def _choose(self) -> dg.OpDefinition:
+        @dg.op(name="choose", out=dg.DynamicOut(Wanted))
+        def choose(config: MaintenanceConfig) -> Iterator[dg.DynamicOutput[Wanted]]:
+            """The topics whose tables are to be looked at."""
+            for topic in self._chosen(config.topics):
+                wanted = Wanted(
+                    topic=topic.name,
+                    dry_run=config.dry_run,
+                    strategy=config.strategy,
+                    windows=tuple(config.windows),
+                    include_newest=config.include_newest,
+                )
+                yield dg.DynamicOutput(wanted, mapping_key=topic.table)
+
+        return choose
+
+    def _look(self) -> dg.OpDefinition:
+        outs: dict[str, dg.Out] = {step.kind: dg.Out(Wanted, is_required=False) for step in STEPS}
+
+        @dg.op(name="look", out=outs)
+        def look(
+            context: dg.OpExecutionContext, wanted: Wanted, catalog: IcebergCatalogResource
+        ) -> Iterator[dg.Output[Wanted]]:
+            """What the table needs, and why. The steps that it does not need are skipped."""
+            topic, client = self._topics[wanted.topic], catalog.client()
+            if suspension := find_suspension(client, topic, self._settings.state_dir):
+                raise suspension.to_error(topic)
+            needed = self._judge(context, topic, client)
+            for step in STEPS:
+                if step.kind in needed or (step.kind == "compact" and wanted.asks_to_compact):
+                    yield dg.Output(wanted, output_name=step.kind)
+
+        return look
+
+    def _step(self, step: Step, priority: int) -> dg.OpDefinition:
+        @dg.op(
+            name=step.op,
+            description=step.description,
+            tags={"dagster/priority": str(priority)},
+            out=dg.Out(dg.Nothing),
+        )
+        def work(
+            context: dg.OpExecutionContext,
+            wanted: Wanted,
+            kafka: KafkaResource,
+            registry: RegistryResource,
+            catalog: IcebergCatalogResource,
+            pyspark: LazyPySparkResource,
+        ) -> None:
+            topic = self._topics[wanted.topic]
+            pipeline = connected_pipeline(topic, self._settings, kafka, registry, catalog, pyspark)
+            # The table's runs go first: new records wait for one step at most.
+            pool = in_pool(context, table_pool(topic), priority)
+            with nullcontext() if wanted.dry_run else pool:
+                done = step.work(pipeline, wanted, context.run_id)
+            about = {"step": step.kind, **maintenance_metadata(done)}
+            context.add_output_metadata(about)
+            if wanted.dry_run:
+                context.log.info(f"{topic.name}: a dry run, nothing was changed: {done}")
+                return
+            key = table_key(topic, self._settings.namespace)
+            context.log_event(dg.AssetObservation(asset_key=key, metadata=about))
+            self._judge(context, topic, pipeline.catalog)
+
+        return work
+
+    def _judge(
+        self, context: dg.OpExecutionContext, topic: Topic, catalog: RestCatalog
+    ) -> tuple[Kind, ...]:
+        """What the table needs now; reported as its check."""
+        found = health(catalog, topic)
+        context.log.info(f"{topic.name}: {what_is_needed(found)}")
+        key = table_key(topic, self._settings.namespace)
+        evaluation: Any = maintenance_evaluation(key, found)  # which its type hints do not know
+        context.log_event(evaluation)
+        return found.kinds
+
+    def _chosen(self, names: Sequence[str]) -> list[Topic]:
+        if unknown := [name for name in names if name not in self._topics]:
+            raise SettingsError(
+                f"Dagster knows no topic {unknown[0]!r}.",
+                f"Choose from these: {', '.join(self._topics) or 'none yet'}.",
+            )
+        return [self._topics[name] for name in dict.fromkeys(names or self._topics)]

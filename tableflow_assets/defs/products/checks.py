@@ -1,0 +1,172 @@
+"""The asset checks of a product: those of its header, and whether it is what its SQL makes of its inputs."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import dagster as dg
+from dagster_pyspark import LazyPySparkResource
+from pydantic import Field
+
+from tableflow_assets.base.errors import InputMissing
+from tableflow_assets.defs.connected import connected_runner
+from tableflow_assets.defs.names import RECOMPUTED_CHECK_NAME, product_key
+from tableflow_assets.defs.products.metadata import finding_metadata, recheck_metadata
+from tableflow_assets.defs.resources import IcebergCatalogResource
+from tableflow_assets.product.products import Product
+from tableflow_assets.product.quality import Found, run_checks
+from tableflow_assets.product.recheck import recheck
+from tableflow_assets.product.runner import Runner
+from tableflow_assets.settings.settings import Settings
+
+JOB_NAME = "check_products"
+# Half an hour away from `verify`, which is as much work.
+CRON = "30 * * * *"
+SAMPLE = 200
+NO_ROWS = "There are no rows yet."
+
+
+def product_checks(product: Product, settings: Settings) -> list[dg.AssetChecksDefinition]:
+    recomputed = _recomputed_check(product, settings)
+    if not product.definition.header.checks:
+        return [recomputed]
+    return [_quality_checks(product, settings), recomputed]
+
+
+def _quality_checks(product: Product, settings: Settings) -> dg.AssetChecksDefinition:
+    key = product_key(product, settings.namespace)
+    specs = [
+        dg.AssetCheckSpec(name, asset=key, description=_description(query))
+        for name, query in product.definition.header.checks.items()
+    ]
+
+    @dg.multi_asset_check(name=f"{key.to_python_identifier()}_quality", specs=specs)
+    def quality(
+        catalog: IcebergCatalogResource, pyspark: LazyPySparkResource
+    ) -> Iterator[dg.AssetCheckResult]:
+        runner = connected_runner(product, settings, catalog, pyspark)
+        for one in quality_evaluations(key, runner):
+            yield dg.AssetCheckResult(
+                check_name=one.check_name,
+                passed=one.passed,
+                severity=one.severity,
+                description=one.description,
+                metadata=one.metadata,
+            )
+
+    return quality
+
+
+def quality_evaluations(key: dg.AssetKey, runner: Runner) -> list[dg.AssetCheckEvaluation]:
+    """What the checks of the header say; a run of the product says it too, after its commit."""
+    names = list(runner.product.definition.header.checks)
+    if not names:
+        return []
+    try:
+        found = {one.name: one for one in run_checks(runner)}
+    except Exception as error:  # the rows are committed, whatever happens here
+        return [
+            dg.AssetCheckEvaluation(
+                key,
+                name,
+                passed=False,
+                severity=dg.AssetCheckSeverity.WARN,
+                description=f"It could not be found out. {error}",
+            )
+            for name in names
+        ]
+    return [_evaluation(key, name, found.get(name)) for name in names]
+
+
+def known_evaluations(
+    instance: dg.DagsterInstance, key: dg.AssetKey, runner: Runner
+) -> list[dg.AssetCheckEvaluation]:
+    """What they said of the rows as they still are; none, if one of them has not seen these rows.
+
+    To be said again with a materialization that changed nothing: Dagster forgets what was said before it.
+    """
+    _, ledger = runner.table()
+    found = []
+    for name in runner.product.definition.header.checks:
+        record = instance.get_latest_asset_check_evaluation_record(dg.AssetCheckKey(key, name))
+        said = record.event and record.event.asset_check_evaluation if record else None
+        snapshot = said.metadata.get("snapshot_id") if said else None
+        if not said or not snapshot or not ledger or snapshot.value != str(ledger.head):
+            return []
+        found.append(
+            dg.AssetCheckEvaluation(
+                key,
+                name,
+                passed=said.passed,
+                severity=said.severity,
+                description=said.description,
+                metadata=said.metadata,
+            )
+        )
+    return found
+
+
+def _evaluation(key: dg.AssetKey, name: str, found: Found | None) -> dg.AssetCheckEvaluation:
+    if found is None:
+        return dg.AssetCheckEvaluation(key, name, passed=True, description=NO_ROWS)
+    return dg.AssetCheckEvaluation(
+        key,
+        name,
+        passed=found.passed,
+        severity=dg.AssetCheckSeverity.ERROR,
+        description=None if found.passed else f"{found.offending} rows should not be there.",
+        metadata=finding_metadata(found),
+    )
+
+
+def _description(query: str) -> str:
+    return f"No row should come of this:\n\n```sql\n{query.strip()}\n```"
+
+
+class RecheckConfig(dg.Config):
+    """How much of a product is computed again."""
+
+    sample: int = Field(
+        default=SAMPLE, ge=0, description="So many values of its scope, chosen at random. 0: all."
+    )
+
+
+def _recomputed_check(product: Product, settings: Settings) -> dg.AssetChecksDefinition:
+    @dg.asset_check(
+        name=RECOMPUTED_CHECK_NAME,
+        asset=product_key(product, settings.namespace),
+        description="Computes rows anew, from the inputs as they were, and compares them.",
+    )
+    def recomputed_equals(
+        config: RecheckConfig, catalog: IcebergCatalogResource, pyspark: LazyPySparkResource
+    ) -> dg.AssetCheckResult:
+        runner = connected_runner(product, settings, catalog, pyspark)
+        if runner.table()[1] is None:
+            return dg.AssetCheckResult(passed=True, description=NO_ROWS)
+        try:
+            found = recheck(runner, config.sample or None)
+        except InputMissing as error:  # expired since; the next run puts that right
+            return dg.AssetCheckResult(
+                passed=False,
+                severity=dg.AssetCheckSeverity.WARN,
+                description=f"It could not be found out. {error}",
+            )
+        return dg.AssetCheckResult(passed=found.passed, metadata=recheck_metadata(found))
+
+    return recomputed_equals
+
+
+def check_products_job(products: Sequence[dg.AssetKey]) -> Any:
+    return dg.define_asset_job(
+        JOB_NAME,
+        selection=dg.AssetSelection.checks_for_assets(*products),
+        description="All checks of all products; a sample of their rows is computed anew.",
+    )
+
+
+def check_products_schedule() -> dg.ScheduleDefinition:
+    return dg.ScheduleDefinition(
+        job_name=JOB_NAME,
+        name="check_products_every_hour",
+        cron_schedule=CRON,
+        default_status=dg.DefaultScheduleStatus.RUNNING,
+    )

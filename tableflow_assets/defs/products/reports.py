@@ -1,0 +1,88 @@
+"""The labs' analytics as assets: saved queries over the products, each with its chart on its page."""
+
+import base64
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import dagster as dg
+
+from tableflow_assets.defs.metadata import records_table
+from tableflow_assets.defs.names import product_key
+from tableflow_assets.defs.resources import IcebergCatalogResource
+from tableflow_assets.lake.catalog import RestCatalog
+from tableflow_assets.product.products import Product
+from tableflow_assets.query.charts.chart import Table, draw
+from tableflow_assets.query.duckdb import connect_duckdb
+from tableflow_assets.query.saved import SavedQuery, saved_queries
+from tableflow_assets.settings.settings import Settings
+
+GROUP = JOB_NAME = "reports"
+# A quarter away from the other hourly jobs.
+CRON = "15 * * * *"
+ROWS_SHOWN = 20
+
+
+def reports(products: Sequence[Product], settings: Settings) -> list[dg.AssetsDefinition]:
+    """Of the saved queries whose tables are all products of the settings, as they are by default."""
+    known = {product.name: product for product in products}
+    return [
+        _report(query, [known[table] for table in query.tables], settings)
+        for query in saved_queries().values()
+        if query.about.chart and not query.about.needs and set(query.tables) <= known.keys()
+    ]
+
+
+def reports_job() -> Any:
+    return dg.define_asset_job(
+        JOB_NAME,
+        selection=dg.AssetSelection.groups(GROUP),
+        description="Asks the saved queries, and draws what they answer.",
+    )
+
+
+def reports_schedule() -> dg.ScheduleDefinition:
+    return dg.ScheduleDefinition(
+        job_name=JOB_NAME,
+        cron_schedule=CRON,
+        execution_timezone="UTC",
+        default_status=dg.DefaultScheduleStatus.RUNNING,
+    )
+
+
+def _report(query: SavedQuery, reads: Iterable[Product], settings: Settings) -> dg.AssetsDefinition:
+    @dg.asset(
+        key=[GROUP, query.name],
+        deps=[product_key(product, settings.namespace) for product in reads],
+        group_name=GROUP,
+        kinds={"duckdb"},
+        description=f"{query.about.description}\n\n`tableflow query {query.name}`",
+        metadata={"sql": dg.MetadataValue.md(f"```sql\n{query.sql}\n```")},
+    )
+    def report(catalog: IcebergCatalogResource) -> dg.MaterializeResult[None]:
+        answer = _answer(catalog.client(), query)
+        shown = [dict(zip(answer.columns, row, strict=True)) for row in answer.rows[:ROWS_SHOWN]]
+        return dg.MaterializeResult(
+            metadata={
+                "chart": dg.MetadataValue.md(_picture(query, answer)),
+                "answer": records_table(shown) if shown else "no rows",
+                "dagster/row_count": len(answer.rows),
+            }
+        )
+
+    return report
+
+
+def _answer(catalog: RestCatalog, query: SavedQuery) -> Table:
+    connection = connect_duckdb(catalog.connection, catalog.storage)
+    try:
+        answer = connection.execute(query.sql)
+        return Table([column[0] for column in answer.description or ()], answer.fetchall())
+    finally:
+        connection.close()
+
+
+def _picture(query: SavedQuery, answer: Table) -> str:
+    if query.about.chart is None:
+        raise AssertionError(f"{query.name} has no chart")
+    drawn = draw(query.about.chart, answer, query.about.description)
+    return f"![{query.name}](data:image/svg+xml;base64,{base64.b64encode(drawn.encode()).decode()})"

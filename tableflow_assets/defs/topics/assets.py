@@ -1,0 +1,251 @@
+"""A topic's settings → the topic as an external asset, and its table as an asset made of ops."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import dagster as dg
+from dagster_pyspark import LazyPySparkResource
+from pydantic import Field
+from pyiceberg.table import Table
+
+from tableflow_assets.base.boundary import reached
+from tableflow_assets.defs import metadata
+from tableflow_assets.defs.catalogs.assets import tell
+from tableflow_assets.defs.connected import connected_pipeline
+from tableflow_assets.defs.names import table_key, table_pool, topic_key
+from tableflow_assets.defs.partitions import window_key, windows_of
+from tableflow_assets.defs.resources import (
+    IcebergCatalogResource,
+    KafkaResource,
+    RegistryResource,
+)
+from tableflow_assets.defs.topics.dead_letters import report_dead_letters
+from tableflow_assets.defs.topics.delta_mirror import mirror_evaluation
+from tableflow_assets.operate.rebuild_windows import rebuild_windows
+from tableflow_assets.pipeline import Committed
+from tableflow_assets.publish.publisher import Publisher
+from tableflow_assets.settings.settings import Settings, Topic
+from tableflow_assets.source.plan import Plan
+from tableflow_assets.table.windows import rows_added, rows_in_all
+
+NO_DELTA_VERSION = -1  # there is no Delta log, or what its version is could not be told
+
+
+def topic_asset(topic: Topic, settings: Settings) -> dg.AssetSpec:
+    """The Kafka topic itself: not ours to materialize, but where the lineage starts."""
+    return dg.AssetSpec(
+        key=topic_key(topic),
+        description=topic.description or f"The Kafka topic `{topic.name}`.",
+        group_name=topic.group,
+        owners=list(topic.owners),
+        kinds={"kafka"},
+        metadata={"topic": topic.name},
+    )
+
+
+def table_asset(topic: Topic, settings: Settings) -> dg.AssetsDefinition:
+    """The topic's table: plan → materialize → mirror → sync_catalog."""
+    plan, materialize, mirror, sync_catalog = _ops(topic, settings)
+    is_delta = "delta" in topic.formats
+
+    @dg.graph_asset(
+        key=table_key(topic, settings.namespace),
+        name=None,
+        ins={"topic": dg.AssetIn(key=topic_key(topic), dagster_type=dg.Nothing)},
+        description=_description(topic),
+        group_name=topic.group,
+        owners=list(topic.owners),
+        kinds={*topic.formats, "spark"},
+        metadata=metadata.table_definition_metadata(topic, settings.namespace),
+        partitions_def=windows_of(topic),
+        backfill_policy=dg.BackfillPolicy.single_run(),
+    )
+    def table(topic):  # type: ignore[no-untyped-def]
+        planned = plan.alias("plan")(topic)
+        committed = materialize.alias("materialize")(planned)
+        mirrored = [mirror.alias("mirror")(committed)] if is_delta else []
+        return sync_catalog.alias("sync_catalog")(committed, *mirrored)
+
+    return table
+
+
+def _description(topic: Topic) -> str:
+    about = topic.description or f"The records of the Kafka topic `{topic.name}`."
+    formats = " and ".join(name.capitalize() for name in topic.formats)
+    return f"{about}\n\nEvery record of `{topic.name}` exactly once, as {formats}."
+
+
+class MaterializeConfig(dg.Config):
+    """What can be chosen when a window is launched by hand."""
+
+    rebuild: bool = Field(
+        default=False,
+        description="Read the windows' records from the log again and replace their rows.",
+    )
+
+
+def _ops(topic: Topic, settings: Settings) -> tuple[dg.OpDefinition, ...]:
+    @dg.op(name=f"plan_{topic.table}", ins={"topic": dg.In(dg.Nothing)})
+    def plan(
+        context: dg.OpExecutionContext,
+        kafka: KafkaResource,
+        registry: RegistryResource,
+        catalog: IcebergCatalogResource,
+    ) -> Plan:
+        """Which offsets are in the log and not yet in the table."""
+        planned = connected_pipeline(topic, settings, kafka, registry, catalog).plan(
+            _until(context)
+        )
+        for offsets in planned.ranges:
+            context.log.info(f"partition {offsets.partition}: [{offsets.start}, {offsets.end})")
+        return planned
+
+    @dg.op(name=f"materialize_{topic.table}", pool=table_pool(topic))
+    def materialize(
+        context: dg.OpExecutionContext,
+        config: MaterializeConfig,
+        planned: Plan,
+        kafka: KafkaResource,
+        registry: RegistryResource,
+        catalog: IcebergCatalogResource,
+        pyspark: LazyPySparkResource,
+    ) -> Committed:
+        """Read, decode and commit the planned records."""
+        done = 0
+
+        def on_commit(step: Plan, committed: Committed) -> None:
+            nonlocal done
+            done += step.size
+            context.log.info(
+                f"committed {committed.rows} rows, {committed.dead_letters} dead letters"
+                f" ({done} of {planned.size} offsets)"
+            )
+
+        pipeline = connected_pipeline(topic, settings, kafka, registry, catalog, pyspark)
+        committed = pipeline.materialize(planned, context.run_id, on_commit)
+        if config.rebuild:
+            start, end = _launched_windows(context, topic)
+            context.log.info(f"reading the records of [{start or 'the oldest'}, {end}) again")
+            rebuilt = rebuild_windows(pipeline, start, end, context.run_id)
+            committed = committed.and_then(rebuilt)
+        return committed
+
+    @dg.op(name=f"mirror_{topic.table}", ins={"committed": dg.In(dg.Nothing)})
+    def mirror(context: dg.OpExecutionContext, catalog: IcebergCatalogResource) -> int:
+        """See that the Delta log has all that was committed, and say what its check would say."""
+        try:
+            key = table_key(topic, settings.namespace)
+            evaluation: Any = mirror_evaluation(key, topic, catalog.client())
+        except Exception as error:  # the rows are committed, whatever happens here
+            context.log.warning(f"The Delta log could not be looked at: {error}")
+            return NO_DELTA_VERSION
+        context.log_event(evaluation)
+        if not evaluation.passed:
+            context.log.warning(evaluation.description)
+        found = evaluation.metadata.get("delta_version")
+        return found.value if found else NO_DELTA_VERSION
+
+    @dg.op(name=f"sync_catalog_{topic.table}", out=dg.Out(dg.Nothing))
+    def sync_catalog(
+        context: dg.AssetExecutionContext,
+        committed: Committed,
+        catalog: IcebergCatalogResource,
+        delta_version: int = NO_DELTA_VERSION,
+    ) -> None:
+        """See that the catalog serves the commit, tell the others, and report every window it touched."""
+        reached("before_event")
+        _report(context, topic, catalog, committed, delta_version)
+        report_dead_letters(context, topic, catalog, committed)
+        published = Publisher(settings, catalog.client()).publish(topic)
+        tell(context, topic, settings, published)
+
+    return plan, materialize, mirror, sync_catalog
+
+
+def _until(context: dg.OpExecutionContext) -> datetime | None:
+    """The end of the launched window; None (the end of the log) where that lies in the future."""
+    if not (context.has_partition_key or context.has_partition_key_range):
+        return None
+    end = context.partition_time_window.end
+    return end if end <= datetime.now(UTC) else None
+
+
+def _launched_windows(
+    context: dg.OpExecutionContext, topic: Topic
+) -> tuple[datetime | None, datetime]:
+    """[start, end); records older than the first window count to the first, so that has no start."""
+    launched = context.partition_time_window
+    first = windows_of(topic).get_first_partition_window()
+    is_first = first is not None and launched.start <= first.start
+    return (None if is_first else launched.start), launched.end
+
+
+def _report(
+    context: dg.AssetExecutionContext,
+    topic: Topic,
+    catalog: IcebergCatalogResource,
+    committed: Committed,
+    delta_version: int,
+) -> None:
+    table = catalog.client().find(topic.table)
+    if table is None:
+        raise AssertionError(f"{topic.table} was committed to and is not in the catalog")
+    windows = _windows(topic, table, committed)
+    about_table = metadata.commit_metadata(table, committed)
+    if delta_version != NO_DELTA_VERSION:
+        about_table |= metadata.delta_metadata(table, delta_version)
+
+    launched = set(context.partition_keys)
+    for key in launched:
+        context.add_asset_metadata(about_table | windows.about(key), partition_key=key)
+    # Late and early records: windows that nobody launched, but that this run changed.
+    known = windows_of(topic)
+    for key in sorted(set(windows.changed) - launched):
+        if not known.has_partition_key(key):
+            changed = windows.changed[key]
+            context.log.warning(f"{changed} rows have a timestamp in the future, window {key}")
+            continue
+        context.log_event(
+            dg.AssetMaterialization(
+                asset_key=table_key(topic, catalog.namespace),
+                partition=key,
+                metadata=about_table | windows.about(key),
+            )
+        )
+
+
+@dataclass(frozen=True)
+class _Windows:
+    """By partition key: what a run changed; and all rows, unless a row may leave its window."""
+
+    changed: dict[str, int]
+    rows: dict[str, int] | None
+    is_keyed: bool
+
+    def about(self, key: str) -> metadata.Metadata:
+        changed = self.changed.get(key, 0)
+        if self.is_keyed:
+            return metadata.keyed_window_metadata(changed)
+        rows = None if self.rows is None else self.rows.get(key, 0)
+        return metadata.window_metadata(rows, changed)
+
+
+def _windows(topic: Topic, table: Table, committed: Committed) -> _Windows:
+    if topic.is_keyed:
+        changed: dict[datetime, int] = {}
+        for start, keys in committed.keys_changed:
+            changed[start] = changed.get(start, 0) + keys
+        return _Windows(_by_key(topic, changed), None, is_keyed=True)
+    added = rows_added(table, topic.window, committed.snapshots)
+    in_all = rows_in_all(table, topic.window)
+    rows = None if in_all is None else _by_key(topic, in_all)
+    return _Windows(_by_key(topic, added), rows, is_keyed=False)
+
+
+def _by_key(topic: Topic, rows: dict[datetime, int]) -> dict[str, int]:
+    keyed: dict[str, int] = {}
+    for start, count in rows.items():
+        key = window_key(topic, start)
+        keyed[key] = keyed.get(key, 0) + count
+    return keyed

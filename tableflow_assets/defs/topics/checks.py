@@ -1,0 +1,93 @@
+"""The asset checks of every table: is it the log, exactly once? Does its topic go on?"""
+
+import dagster as dg
+
+from tableflow_assets.defs.check_results import check_result
+from tableflow_assets.defs.names import CHECK_NAME, SUSPENSION_CHECK_NAME, table_key
+from tableflow_assets.defs.resources import IcebergCatalogResource, KafkaResource, RegistryResource
+from tableflow_assets.settings.settings import Settings, Topic
+from tableflow_assets.table.suspension import Suspension, find_suspension
+from tableflow_assets.verify.verify import verify
+
+
+class ExactlyOnceConfig(dg.Config):
+    """Runs compare what they have just committed; the `verify` job compares everything."""
+
+    whole_log: bool = False
+
+
+def exactly_once_check(topic: Topic, settings: Settings) -> dg.AssetChecksDefinition:
+    @dg.asset_check(
+        name=CHECK_NAME,
+        asset=table_key(topic, settings.namespace),
+        description="Compares table and log offset by offset: nothing missing, nothing twice.",
+    )
+    def exactly_once(
+        config: ExactlyOnceConfig,
+        kafka: KafkaResource,
+        registry: RegistryResource,
+        catalog: IcebergCatalogResource,
+    ) -> dg.AssetCheckResult:
+        results = verify(
+            kafka.log(),
+            catalog.client(),
+            topic,
+            registry=registry.client(),
+            newest_commit_only=not config.whole_log,
+        )
+        return dg.AssetCheckResult(
+            passed=all(result.ok for result in results),
+            metadata={
+                "compared": "the whole log" if config.whole_log else "the newest commit",
+                "records": sum(result.records for result in results),
+                "missing": sum(result.missing for result in results),
+                "duplicated": sum(result.duplicated for result in results),
+                "partitions": dg.MetadataValue.table(
+                    [dg.TableRecord(_shown(result.to_json())) for result in results]
+                )
+                if results
+                else "no table yet",
+            },
+        )
+
+    return exactly_once
+
+
+def not_suspended_check(topic: Topic, settings: Settings) -> dg.AssetChecksDefinition:
+    key = table_key(topic, settings.namespace)
+
+    @dg.asset_check(
+        name=SUSPENSION_CHECK_NAME,
+        asset=key,
+        description="Fails while the topic is suspended, with why and the command that resolves it.",
+    )
+    def not_suspended(catalog: IcebergCatalogResource) -> dg.AssetCheckResult:
+        found = find_suspension(catalog.client(), topic, settings.state_dir)
+        return check_result(suspension_evaluation(key, found))
+
+    return not_suspended
+
+
+def suspension_evaluation(
+    table: dg.AssetKey, suspension: Suspension | None
+) -> dg.AssetCheckEvaluation:
+    """What the check says; the sensor says it too, as soon as it sees a change."""
+    if suspension is None:
+        return dg.AssetCheckEvaluation(table, SUSPENSION_CHECK_NAME, passed=True)
+    return dg.AssetCheckEvaluation(
+        table,
+        SUSPENSION_CHECK_NAME,
+        passed=False,
+        severity=dg.AssetCheckSeverity.ERROR,
+        description=f"{suspension.reason} Resolve it with: {suspension.resolve}",
+        metadata={
+            "reason": suspension.reason,
+            "since": suspension.since,
+            "resolve": dg.MetadataValue.md(f"`{suspension.resolve}`"),
+        },
+    )
+
+
+def _shown(result: dict[str, object]) -> dict[str, str | int | float | bool]:
+    """Every row with the same fields, as Dagster's tables demand."""
+    return {k: v if isinstance(v, str | int | float | bool) else "" for k, v in result.items()}

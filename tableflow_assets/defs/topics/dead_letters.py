@@ -1,0 +1,153 @@
+"""A topic's dead letters in Dagster: an asset beside the topic's table, and how many are too many."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import dagster as dg
+from pyiceberg.table import Table
+
+from tableflow_assets.decode.problems import explanation
+from tableflow_assets.defs.check_results import check_result
+from tableflow_assets.defs.names import topic_key
+from tableflow_assets.defs.resources import IcebergCatalogResource
+from tableflow_assets.lake.catalog import RestCatalog
+from tableflow_assets.pipeline import Committed
+from tableflow_assets.settings.settings import Settings, Topic
+from tableflow_assets.table.letters.read import letters_of, newest_run
+
+RATE_CHECK_NAME = "dead_letter_rate"
+
+
+def dead_letter_key(topic: Topic, namespace: str) -> dg.AssetKey:
+    return dg.AssetKey([namespace, topic.dead_letter_table])
+
+
+def dead_letter_asset(topic: Topic, settings: Settings) -> dg.AssetSpec:
+    """Not launched by itself: the runs of the topic's table write it, and report it."""
+    return dg.AssetSpec(
+        key=dead_letter_key(topic, settings.namespace),
+        deps=[topic_key(topic)],
+        description=(
+            f"The records of `{topic.name}` that could not be read, with the reason.\n\n"
+            f"`tableflow dead-letters list {topic.name}` explains them; once they can be read,"
+            f" `tableflow dead-letters replay {topic.name}` puts them into the table."
+        ),
+        group_name=topic.group,
+        owners=list(topic.owners),
+        kinds={"iceberg"},
+        metadata={
+            "dagster/table_name": f"{settings.namespace}.{topic.dead_letter_table}",
+            "dagster/storage_kind": "iceberg",
+            "topic": topic.name,
+            "bad_records": topic.bad_records,
+        },
+    )
+
+
+def dead_letter_rate_check(topic: Topic, settings: Settings) -> dg.AssetChecksDefinition:
+    key = dead_letter_key(topic, settings.namespace)
+
+    @dg.asset_check(
+        name=RATE_CHECK_NAME,
+        asset=key,
+        description=(
+            "The share of dead letters in what the newest run has read: a warning if there is any,"
+            f" an error above {topic.dead_letter_threshold:.2%}."
+        ),
+    )
+    def dead_letter_rate(catalog: IcebergCatalogResource) -> dg.AssetCheckResult:
+        client = catalog.client()
+        table = client.find(topic.table)
+        has_rows = table is not None and table.current_snapshot() is not None
+        run = newest_run(client, topic, table) if table is not None and has_rows else None
+        letters, offsets = (run.letters, run.offsets) if run else ({}, 0)
+        return check_result(_evaluation(key, topic, letters, offsets))
+
+    return dead_letter_rate
+
+
+def report_dead_letters(
+    context: dg.AssetExecutionContext,
+    topic: Topic,
+    catalog: IcebergCatalogResource,
+    done: Committed,
+) -> None:
+    """What a run of the topic's table has passed over, as events of the letters' own asset.
+
+    The check is evaluated here as well: a step of its own would cost every run more than it tells.
+    """
+    key, dead = dead_letter_key(topic, catalog.namespace), done.dead_letters + done.skipped
+    records = done.rows + dead
+    if not records:
+        return
+    by_class: Mapping[str, int] = {}
+    if dead:
+        client = catalog.client()
+        table = _committed_table(client, topic)
+        by_class = _of_run(client, topic, table, dead)
+        about = _materialized(client, topic, table, done)
+        context.log_event(dg.AssetMaterialization(asset_key=key, metadata=about))
+    evaluation: Any = _evaluation(key, topic, by_class, records)  # which its type hints do not know
+    context.log_event(evaluation)
+
+
+def _committed_table(catalog: RestCatalog, topic: Topic) -> Table:
+    table = catalog.find(topic.table)
+    if table is None:
+        raise AssertionError(f"{topic.table} was committed to and is not in the catalog")
+    return table
+
+
+def _of_run(catalog: RestCatalog, topic: Topic, table: Table, dead: int) -> Mapping[str, int]:
+    run = newest_run(catalog, topic, table)
+    # Its snapshots may be gone already, as after a rebuild; that there were any is known.
+    return run.letters if run and run.letters else {"": dead}
+
+
+def _materialized(
+    catalog: RestCatalog, topic: Topic, table: Table, done: Committed
+) -> dict[str, Any]:
+    classes = letters_of(catalog, topic, table).classes()
+    records = [
+        dg.TableRecord(
+            {
+                "error": one.error,
+                "waiting": one.waiting,
+                "replayed": one.replayed,
+                "skipped": one.skipped,
+                "example": one.example,
+                "message": one.message,
+            }
+        )
+        for one in classes
+    ]
+    return {
+        "dagster/row_count": sum(one.letters for one in classes),
+        "dead_letters": done.dead_letters,
+        "skipped": done.skipped,
+        "waiting": sum(one.waiting for one in classes),
+        "by_class": dg.MetadataValue.table(records) if records else "none",
+        "replay": dg.MetadataValue.md(f"`tableflow dead-letters replay {topic.name}`"),
+    }
+
+
+def _evaluation(
+    key: dg.AssetKey, topic: Topic, by_class: Mapping[str, int], records: int
+) -> dg.AssetCheckEvaluation:
+    dead = sum(by_class.values())
+    rate = dead / records if records else 0.0
+    is_error = rate > topic.dead_letter_threshold
+    reasons = [f"{name} ({n}): {explanation(name)}" for name, n in by_class.items() if name]
+    return dg.AssetCheckEvaluation(
+        key,
+        RATE_CHECK_NAME,
+        passed=not dead,
+        severity=dg.AssetCheckSeverity.ERROR if is_error else dg.AssetCheckSeverity.WARN,
+        description=" ".join([f"{dead} of {records} could not be read.", *sorted(reasons)]),
+        metadata={
+            "rate": rate,
+            "threshold": topic.dead_letter_threshold,
+            "dead_letters": dead,
+            "records": records,
+        },
+    )

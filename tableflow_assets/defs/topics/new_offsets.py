@@ -1,0 +1,266 @@
+"""The sensor that launches runs: where a log is ahead of its table, and nobody works on it yet."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from json import dumps
+
+import dagster as dg
+from pydantic import TypeAdapter, ValidationError
+from pyiceberg.table import Table
+
+from tableflow_assets.base.errors import DataLoss, LedgerError, ServerUnreachable, TableflowError
+from tableflow_assets.defs.metadata import offsets_metadata
+from tableflow_assets.defs.names import CHECK_NAME, table_key, topic_key
+from tableflow_assets.defs.our_runs import RUN_TAG, is_under_way
+from tableflow_assets.defs.partitions import current_window, windows_of
+from tableflow_assets.defs.reload import reload_definitions
+from tableflow_assets.defs.resources import IcebergCatalogResource, KafkaResource
+from tableflow_assets.defs.topics.checks import suspension_evaluation
+from tableflow_assets.lake.catalog import RestCatalog
+from tableflow_assets.settings.settings import Settings, Topic
+from tableflow_assets.source.discovery import discover
+from tableflow_assets.source.log import Log, Offsets
+from tableflow_assets.source.plan import plan
+from tableflow_assets.table.known_tables import refuse_a_vanished_table
+from tableflow_assets.table.ledger import read_ledger
+from tableflow_assets.table.suspension import Suspension, suspend_if_possible, suspension_of
+
+SENSOR_NAME = "new_offsets"
+# Dagster's daemon ticks every 5 s. Within a tick we keep looking, so that new records do not wait
+# for the next one.
+LOOK_SECONDS = 3.5
+LOOK_EVERY_SECONDS = 0.5
+# A suspended topic's table is asked only so often whether somebody has resumed it.
+SUSPENDED_SECONDS = 5
+# What the ends of a log do not tell: that the table was rolled back, suspended or dropped, or that the
+# topic was created again. So of the tables that are current, one a look and no more is asked anew.
+CURRENT_SECONDS = 30
+# A request that changed nothing (its run failed) is repeated after 5, 10, 20 … 300 s.
+FIRST_WAIT_SECONDS = 5
+LONGEST_WAIT_SECONDS = 300
+# A worker that was killed outright never says so; until then its run holds up the next.
+LONGEST_RUN_SECONDS = 1800
+
+
+@dataclass(frozen=True)
+class Seen:
+    """Of one topic, what the last tick saw. A hint: without it the next tick asks the table again."""
+
+    end: dict[str, int] = field(default_factory=dict)
+    committed: int = -1  # offsets in the table, all partitions together
+    is_current: bool = False
+    requested_at: float = 0
+    fruitless: int = 0
+    asked_at: float = 0  # the table itself
+    suspended: Suspension | None = None
+
+    @property
+    def is_behind(self) -> bool:
+        return not self.is_current and self.suspended is None
+
+    def may_request(self, now: float) -> bool:
+        if not self.requested_at:
+            return True
+        wait = FIRST_WAIT_SECONDS * 2.0 ** (self.fruitless - 1)
+        return now >= self.requested_at + min(wait, LONGEST_WAIT_SECONDS)
+
+
+def new_offsets_sensor(
+    topics: Sequence[Topic], settings: Settings, look_seconds: float = LOOK_SECONDS
+) -> dg.SensorDefinition:
+    keys = [table_key(topic, settings.namespace) for topic in topics]
+
+    @dg.sensor(
+        name=SENSOR_NAME,
+        description="Launches a run for the tables whose topics have new records.",
+        asset_selection=dg.AssetSelection.assets(*keys) if keys else dg.AssetSelection.all(),
+        minimum_interval_seconds=1,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+    )
+    def new_offsets(
+        context: dg.SensorEvaluationContext,
+        kafka: KafkaResource,
+        catalog: IcebergCatalogResource,
+    ) -> dg.SensorResult | dg.SkipReason:
+        deadline = time.monotonic() + look_seconds
+        try:
+            seen = _read_cursor(context.cursor)
+            look = _Look(kafka.log(), catalog.client(), settings, topics, seen)
+            if discover(settings, look.log):
+                reload_definitions(settings)
+            while True:
+                # One run at a time, for many tables: starting a process costs more than most commits.
+                # The next takes all that came in the meantime.
+                result = look.once(is_under_way(context.instance, SENSOR_NAME))
+                if result.run_requests or time.monotonic() >= deadline:
+                    return result
+                time.sleep(LOOK_EVERY_SECONDS)
+        except TableflowError as error:
+            return dg.SkipReason(str(error))
+
+    return new_offsets
+
+
+@dataclass
+class _Look:
+    log: Log
+    catalog: RestCatalog
+    settings: Settings
+    topics: Sequence[Topic]
+    seen: dict[str, Seen]
+    moved: dict[str, Offsets] = field(default_factory=dict)  # since the last tick
+    # Suspended or resumed; None also of a table that is seen with rows for the first time.
+    turned: dict[str, Suspension | None] = field(default_factory=dict)
+    trouble: dict[str, str] = field(default_factory=dict)
+
+    def once(self, busy: bool) -> dg.SensorResult:
+        ends = self.log.ends(topic.name for topic in self.topics)
+        now = time.time()
+        doubted = self._longest_unasked(ends, now)
+        behind = []
+        for topic in self.topics:
+            if topic.name not in ends:
+                continue
+            before = self.seen.get(topic.name, Seen())
+            try:
+                seen = self._look_at(topic, ends[topic.name], before, now, topic.name == doubted)
+            except ServerUnreachable:
+                raise
+            except TableflowError as error:  # this table's own; the others go on
+                self.trouble[topic.name] = error.problem
+                self.seen[topic.name] = replace(before, asked_at=now)
+                continue
+            if seen.suspended != before.suspended or before.committed <= 0 < seen.committed:
+                self.turned[topic.name] = seen.suspended
+            if seen.is_behind and not busy and seen.may_request(now):
+                behind.append(topic)
+                seen = replace(seen, requested_at=now, fruitless=seen.fruitless + 1)
+            self.seen[topic.name] = seen
+        return dg.SensorResult(
+            run_requests=_requests(behind, self.settings.namespace),
+            skip_reason=None if behind else self._why_nothing(ends, busy),
+            cursor=dumps({name: asdict(seen) for name, seen in self.seen.items()}),
+            asset_events=[*self._observations(), *self._evaluations()],
+        )
+
+    def _longest_unasked(self, ends: Mapping[str, Offsets], now: float) -> str | None:
+        due = {
+            name: seen.asked_at
+            for name, seen in self.seen.items()
+            if name in ends and seen.is_current and now >= seen.asked_at + CURRENT_SECONDS
+        }
+        return min(due, key=lambda name: due[name], default=None)
+
+    def _look_at(
+        self, topic: Topic, end: Offsets, before: Seen, now: float, is_doubted: bool
+    ) -> Seen:
+        """The table is asked only where the log has moved since the table was seen to be current."""
+        written = {str(partition): offset for partition, offset in end.items()}
+        if before.end != written:
+            self.moved[topic.name] = end
+        elif before.is_current and not is_doubted:
+            return before
+        if before.suspended and now < before.asked_at + SUSPENDED_SECONDS:
+            return replace(before, end=written)
+        found = self._ask_table(topic, end, before, is_doubted)
+        if isinstance(found, Suspension):
+            return Seen(end=written, asked_at=now, suspended=found)
+        seen = Seen(
+            end=written,
+            committed=sum(found.values()),
+            is_current=all(found.get(partition, 0) >= end[partition] for partition in end),
+            asked_at=now,
+        )
+        if seen.committed > before.committed:
+            return seen  # the last request bore fruit: the next may follow at once
+        return replace(seen, requested_at=before.requested_at, fruitless=before.fruitless)
+
+    def _ask_table(
+        self, topic: Topic, end: Offsets, before: Seen, is_doubted: bool
+    ) -> Offsets | Suspension:
+        """What it has read of the log, or why the topic is suspended, be it from now on."""
+        table = self.catalog.find(topic.table)
+        if table is not None and (suspension := suspension_of(table, topic)):
+            return suspension
+        try:
+            return self._committed(topic, table, end, is_doubted)
+        except (LedgerError, DataLoss) as error:
+            # A run could only find the same: it is written down here and now.
+            written = suspend_if_possible(self.catalog, topic, error)
+            found = written or Suspension.because_of(error, topic)
+            known = before.suspended
+            return known if known and known.reason == found.reason else found
+
+    def _committed(
+        self, topic: Topic, table: Table | None, end: Offsets, is_doubted: bool
+    ) -> Offsets:
+        if table is None:
+            refuse_a_vanished_table(self.settings.state_dir, topic, self.settings.namespace)
+        if table is None or table.current_snapshot() is None:
+            return {}  # an empty topic gets its table with its first record
+        ledger = read_ledger(table)
+        if is_doubted or any(ledger.committed.get(p, 0) > offset for p, offset in end.items()):
+            plan(self.log, self.log.identify(topic.name), ledger)  # raises what is wrong
+        return ledger.committed
+
+    def _observations(self) -> list[dg.AssetObservation]:
+        return [
+            dg.AssetObservation(asset_key=topic_key(topic), metadata=offsets_metadata(end))
+            for topic in self.topics
+            if (end := self.moved.get(topic.name)) is not None
+        ]
+
+    def _evaluations(self) -> list[dg.AssetCheckEvaluation]:
+        return [
+            suspension_evaluation(
+                table_key(topic, self.settings.namespace), self.turned[topic.name]
+            )
+            for topic in self.topics
+            if topic.name in self.turned
+        ]
+
+    def _why_nothing(self, ends: Mapping[str, Offsets], busy: bool) -> str:
+        absent = [topic.name for topic in self.topics if topic.name not in ends]
+        behind = sorted(name for name, seen in self.seen.items() if seen.is_behind)
+        parts = [f"{len(ends)} topics"]
+        if busy:
+            parts.append("a run is under way")
+        elif behind:
+            parts.append(f"waiting before trying again: {', '.join(behind)}")
+        parts += [
+            f"{name} is suspended: {seen.suspended.reason} Resolve it with: {seen.suspended.resolve}"
+            for name, seen in sorted(self.seen.items())
+            if seen.suspended
+        ]
+        parts += [f"{name}: {problem}" for name, problem in sorted(self.trouble.items())]
+        if absent:
+            parts.append(f"not on the cluster: {', '.join(absent)}")
+        return "; ".join(parts)
+
+
+def _requests(behind: list[Topic], namespace: str) -> list[dg.RunRequest]:
+    """One run for all topics with the same windows: one process start, many tables."""
+    groups: dict[dg.PartitionsDefinition[str], list[Topic]] = {}
+    for topic in behind:
+        groups.setdefault(windows_of(topic), []).append(topic)
+    return [
+        dg.RunRequest(
+            asset_selection=[table_key(topic, namespace) for topic in topics],
+            # Not the check for suspension: a run of a suspended topic fails before it, and of any
+            # other it costs a step a table to say what this sensor knows.
+            asset_check_keys=[
+                dg.AssetCheckKey(table_key(topic, namespace), CHECK_NAME) for topic in topics
+            ],
+            partition_key=current_window(topics[0]),
+            tags={RUN_TAG: SENSOR_NAME, "dagster/max_runtime": str(LONGEST_RUN_SECONDS)},
+        )
+        for topics in groups.values()
+    ]
+
+
+def _read_cursor(text: str | None) -> dict[str, Seen]:
+    try:
+        return TypeAdapter(dict[str, Seen]).validate_json(text or "{}")
+    except ValidationError:
+        return {}  # of another version: ask the tables again

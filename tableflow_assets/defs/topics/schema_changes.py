@@ -1,0 +1,111 @@
+"""The sensor that notices new schema versions, before the first record that uses them."""
+
+from collections.abc import Mapping, Sequence
+from json import JSONDecodeError, dumps, loads
+
+import dagster as dg
+
+from tableflow_assets.base.errors import TableflowError
+from tableflow_assets.defs.names import table_key, topic_key
+from tableflow_assets.defs.our_runs import RUN_TAG
+from tableflow_assets.defs.partitions import current_window
+from tableflow_assets.defs.resources import IcebergCatalogResource, RegistryResource
+from tableflow_assets.defs.topics.schema_fits import schema_evaluation
+from tableflow_assets.lake.catalog import RestCatalog
+from tableflow_assets.settings.settings import Settings, Topic
+from tableflow_assets.source.registry import Registry
+from tableflow_assets.table.suspension import find_suspension
+
+SENSOR_NAME = "schema_changes"
+INTERVAL_SECONDS = 15
+
+Versions = Mapping[str, int]  # of a subject, by its name; not of one that the registry lacks
+
+
+def schema_changes_sensor(topics: Sequence[Topic], settings: Settings) -> dg.SensorDefinition:
+    keys = [table_key(topic, settings.namespace) for topic in topics]
+
+    @dg.sensor(
+        name=SENSOR_NAME,
+        description="Gives a table its new columns as soon as a schema version is registered.",
+        asset_selection=dg.AssetSelection.assets(*keys) if keys else dg.AssetSelection.all(),
+        minimum_interval_seconds=INTERVAL_SECONDS,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+    )
+    def schema_changes(
+        context: dg.SensorEvaluationContext,
+        registry: RegistryResource,
+        catalog: IcebergCatalogResource,
+    ) -> dg.SensorResult | dg.SkipReason:
+        known = _read_cursor(context.cursor)
+        try:
+            versions = _versions(topics, registry.client())
+            changed = [topic for topic in topics if _has_changed(topic, known, versions)]
+            # A version seen for the first time belongs to a table that is yet to be made, or current.
+            evolved = [topic for topic in changed if known.keys() & _subjects(topic)]
+            launched = _not_suspended(evolved, catalog.client(), settings) if evolved else []
+            judged = [
+                schema_evaluation(topic, registry.client(), catalog.client(), settings)
+                for topic in evolved
+            ]
+        except TableflowError as error:
+            return dg.SkipReason(str(error))
+        return dg.SensorResult(
+            run_requests=[_request(topic, settings.namespace) for topic in launched],
+            skip_reason=None if launched else _why_nothing(topics, evolved),
+            cursor=dumps(versions),
+            asset_events=[*(_observation(topic, versions) for topic in changed), *judged],
+        )
+
+    return schema_changes
+
+
+def _subjects(topic: Topic) -> list[str]:
+    """None where values and keys are described by nobody."""
+    return [name for name in (topic.value_subject, topic.key_subject) if name]
+
+
+def _versions(topics: Sequence[Topic], registry: Registry) -> Versions:
+    """Topics may share a subject: each is asked for once."""
+    names = dict.fromkeys(name for topic in topics for name in _subjects(topic))
+    found = {name: registry.latest_version(name) for name in names}
+    return {name: version for name, version in found.items() if version is not None}
+
+
+def _has_changed(topic: Topic, known: Versions, versions: Versions) -> bool:
+    return any(name in versions and known.get(name) != versions[name] for name in _subjects(topic))
+
+
+def _not_suspended(
+    topics: Sequence[Topic], catalog: RestCatalog, settings: Settings
+) -> list[Topic]:
+    """`tableflow resume` gives a table its new columns; a run before that would only fail."""
+    return [t for t in topics if find_suspension(catalog, t, settings.state_dir) is None]
+
+
+def _observation(topic: Topic, versions: Versions) -> dg.AssetObservation:
+    named = (("schema_version", topic.value_subject), ("key_schema_version", topic.key_subject))
+    metadata = {name: versions[of] for name, of in named if of is not None and of in versions}
+    return dg.AssetObservation(asset_key=topic_key(topic), metadata=metadata)
+
+
+def _request(topic: Topic, namespace: str) -> dg.RunRequest:
+    """A run of the table: it begins by giving the table the columns of the newest version."""
+    return dg.RunRequest(
+        asset_selection=[table_key(topic, namespace)],
+        partition_key=current_window(topic),
+        tags={RUN_TAG: SENSOR_NAME},
+    )
+
+
+def _why_nothing(topics: Sequence[Topic], suspended: Sequence[Topic]) -> str:
+    if suspended:
+        return f"new schema versions of suspended topics: {', '.join(t.name for t in suspended)}"
+    return f"{len(topics)} topics, no new schema version"
+
+
+def _read_cursor(text: str | None) -> dict[str, int]:
+    try:
+        return dict(loads(text or "{}"))
+    except (JSONDecodeError, TypeError, ValueError):
+        return {}

@@ -1,0 +1,68 @@
+"""Our own Java as an archive: compiled once for what it is made of, and kept beside those of others."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import tempfile
+import zipfile
+from pathlib import Path
+
+from tableflow_assets.base.errors import StackError
+from tableflow_assets.jvm.jars import cache_dir, ensure_jars, jars_of, spark_folder
+from tableflow_assets.jvm.java import java_command
+
+SOURCES = Path(__file__).with_name("tableflow")
+JAVA_VERSION = "17"  # the oldest that Spark runs on
+
+
+def own_jar() -> Path:
+    """Where it lies, or will: its name changes with the sources, the compiler and Spark."""
+    import pyspark
+
+    made_of = [path.read_bytes() for path in _sources()]
+    made_of += [jar.name.encode() for jar in jars_of("compiler")]
+    made_of += [pyspark.__version__.encode(), JAVA_VERSION.encode()]
+    digest = hashlib.sha256(b"\0".join(made_of)).hexdigest()[:16]
+    return cache_dir() / "jars" / f"tableflow-{digest}.jar"
+
+
+def ensure_own_jar() -> Path:
+    """Compile it if it is not there yet. Quick when it is."""
+    jar = own_jar()
+    if jar.is_file():
+        return jar
+    ensure_jars()
+    with tempfile.TemporaryDirectory(dir=jar.parent) as folder:
+        classes, packed = Path(folder, "classes"), Path(folder, jar.name)
+        _compile(classes)
+        _pack(classes, packed)
+        packed.replace(jar)  # another process may have been as quick: theirs is the same
+    return jar
+
+
+def _sources() -> list[Path]:
+    return sorted(SOURCES.glob("*.java"))
+
+
+def _compile(classes: Path) -> None:
+    command = [
+        *java_command(),
+        *("-cp", ":".join(str(jar) for jar in jars_of("compiler"))),
+        "org.eclipse.jdt.internal.compiler.batch.Main",
+        *(f"-{JAVA_VERSION}", "-proc:none", "-nowarn", "-d", str(classes)),
+        *("-cp", ":".join(str(jar) for jar in sorted(spark_folder().glob("*.jar")))),
+        *(str(path) for path in _sources()),
+    ]
+    finished = subprocess.run(command, capture_output=True, text=True, check=False)
+    if finished.returncode != 0:
+        raise StackError(
+            f"The functions that Spark needs could not be compiled: {finished.stderr.strip()}",
+            "Install the versions that constraints.txt names: `make install` does.",
+        )
+
+
+def _pack(classes: Path, jar: Path) -> None:
+    with zipfile.ZipFile(jar, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in sorted(classes.rglob("*.class")):
+            archive.write(path, path.relative_to(classes))

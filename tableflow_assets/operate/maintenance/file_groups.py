@@ -1,0 +1,121 @@
+"""Which part of a table a file belongs to: a time window, or with keys a bucket of them.
+
+Told by the file's own metadata, because a table may have files of several partitionings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from pyiceberg.manifest import DataFile
+from pyiceberg.partitioning import PartitionField
+from pyiceberg.table import Table
+from pyiceberg.transforms import BucketTransform, DayTransform, HourTransform
+
+from tableflow_assets.decode.types import KAFKA_COLUMN
+from tableflow_assets.settings.layout_terms import in_sql
+from tableflow_assets.settings.settings import Topic
+from tableflow_assets.table.layout_fields import time_column
+from tableflow_assets.table.windows import (
+    EPOCH,
+    bound_moment,
+    partition_moment,
+    window_start,
+)
+
+KEY_HASH = f"{KAFKA_COLUMN}.key_hash"
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+WHOLE = "all"
+
+
+@dataclass(frozen=True)
+class Place:
+    """A part of the table that can be rewritten without the others."""
+
+    name: str  # a window as it is written everywhere, `bucket 3`, or `all`
+    start: datetime | None = None  # of a window
+    bucket: int | None = None
+
+
+class Places:
+    def __init__(self, table: Table, topic: Topic) -> None:
+        self._window = topic.window
+        self.step = HOUR if topic.window == "hour" else DAY
+        self._schema = table.schema()
+        self._time = time_column(table)
+        self._timestamp = self._schema.find_field(".".join(self._time)).field_id
+        self._specs, self._current = table.specs(), table.spec().spec_id
+        fields = table.spec().fields
+        self.are_windows = any(map(self._step_of, fields))
+        self.buckets = next(map(self._buckets_of, fields), 0)  # of a table with keys
+
+    def of(self, file: DataFile, spec: int) -> Place:
+        if self.are_windows:
+            return self.window_of(self._moment(file, spec))
+        if self.buckets and spec == self._current:
+            return Place(f"bucket {file.partition[0]}", bucket=file.partition[0])
+        return Place(WHOLE)
+
+    def window_of(self, moment: datetime) -> Place:
+        start = window_start(self._window, moment)
+        shape = "%Y-%m-%d" if self.step == DAY else "%Y-%m-%d-%H:%M"
+        return Place(start.strftime(shape), start=start)
+
+    def mergeable(self, file: DataFile, spec: int) -> tuple[object, ...] | None:
+        """Files with the same can become one. Those of older partitionings are cut anew: None."""
+        if spec != self._current:
+            return None
+        return tuple(file.partition[at] for at in range(len(self._specs[spec].fields)))
+
+    def oldest_in(self, file: DataFile) -> datetime | None:
+        return bound_moment(file.lower_bounds, self._timestamp)
+
+    def condition(self, places: Iterable[Place], spark_catalog: str) -> str | None:
+        """SQL that no file of these places fails, and few others pass; None: all do."""
+        chosen = list(places)
+        if self.are_windows:
+            return " OR ".join(map(self._between, self._joined(chosen)))
+        if not all(place.bucket is not None for place in chosen):
+            return None
+        bucket = f"`{spark_catalog}`.system.bucket({self.buckets}, {KEY_HASH})"
+        return f"{bucket} IN ({', '.join(str(place.bucket) for place in chosen)})"
+
+    # --- the time of a file -------------------------------------------------------------------
+
+    def _moment(self, file: DataFile, spec: int) -> datetime:
+        """In a window that the file has rows of; the newest one where it has several."""
+        coarse = None
+        for at, field in enumerate(self._specs[spec].fields):
+            if (step := self._step_of(field)) and file.partition[at] is not None:
+                start = partition_moment(field.transform, file.partition[at])
+                if step <= self.step:
+                    return start
+                coarse = start
+        return bound_moment(file.upper_bounds, self._timestamp) or coarse or EPOCH
+
+    def _step_of(self, field: PartitionField) -> timedelta | None:
+        if field.source_id != self._timestamp:
+            return None
+        kinds = {DayTransform: DAY, HourTransform: HOUR}
+        return kinds.get(type(field.transform))
+
+    def _buckets_of(self, field: PartitionField) -> int:
+        is_of_key = self._schema.find_column_name(field.source_id) == KEY_HASH
+        transform = field.transform
+        return transform.num_buckets if is_of_key and isinstance(transform, BucketTransform) else 0
+
+    def _joined(self, places: Iterable[Place]) -> list[tuple[datetime, datetime]]:
+        ranges: list[tuple[datetime, datetime]] = []
+        for start in sorted(place.start for place in places if place.start is not None):
+            if ranges and ranges[-1][1] == start:
+                ranges[-1] = (ranges[-1][0], start + self.step)
+            else:
+                ranges.append((start, start + self.step))
+        return ranges
+
+    def _between(self, times: tuple[datetime, datetime]) -> str:
+        start, end = (f"TIMESTAMP '{moment:%Y-%m-%dT%H:%M:%SZ}'" for moment in times)
+        time = in_sql(self._time)
+        return f"({time} >= {start} AND {time} < {end})"

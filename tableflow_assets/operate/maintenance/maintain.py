@@ -1,0 +1,113 @@
+"""All that a table needs, in one go: each step for itself, so that one that fails stops no other."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from tableflow_assets.operate.maintenance.compact import compact
+from tableflow_assets.operate.maintenance.expire import expire
+from tableflow_assets.operate.maintenance.health import Health, Kind, health
+from tableflow_assets.operate.maintenance.manifests import rewrite_manifests
+from tableflow_assets.operate.maintenance.orphans import remove_orphans
+from tableflow_assets.operate.retention import drop_old_windows
+from tableflow_assets.pipeline import Pipeline
+from tableflow_assets.table.delta.mirror import catch_up
+
+# Rows that are to go are not compacted before; what compaction leaves behind is expired after it.
+ORDER: tuple[Kind, ...] = ("mirror", "retention", "compact", "manifests", "expire", "orphans")
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Step:
+    """``result``: what the step reports of itself; or the ``error`` that it ended with."""
+
+    kind: Kind
+    why: str
+    state: Literal["begins", "done", "failed", "would be done"]
+    result: Any = None
+    error: str = ""
+    seconds: float = 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        result = self.result.to_json() if hasattr(self.result, "to_json") else self.result
+        return asdict(self) | {"result": result}
+
+
+@dataclass(frozen=True)
+class Maintained:
+    topic: str
+    dry_run: bool
+    steps: tuple[Step, ...]
+
+    @property
+    def failed(self) -> tuple[Step, ...]:
+        return tuple(step for step in self.steps if step.state == "failed")
+
+    def to_json(self) -> dict[str, Any]:
+        steps = [step.to_json() for step in self.steps]
+        return {"topic": self.topic, "dry_run": self.dry_run, "steps": steps}
+
+
+OnStep = Callable[[Step], None]
+
+
+def maintain(
+    pipeline: Pipeline, *, dry_run: bool = False, on_step: OnStep = lambda _: None
+) -> Maintained:
+    """Do what ``health`` says is needed. ``on_step``: when a step begins, and when it ends."""
+    steps: list[Step] = []
+    known = _look(pipeline)
+    for kind in ORDER:
+        # Every step may change what the next one needs.
+        known = known if dry_run or not steps else _look(pipeline)
+        if kind not in known.kinds:
+            continue
+        why = known.why(kind)
+        if dry_run:
+            steps.append(Step(kind, why, "would be done"))
+        else:
+            on_step(Step(kind, why, "begins"))
+            steps.append(_carried_out(pipeline, kind, why))
+        on_step(steps[-1])
+    return Maintained(pipeline.topic.name, dry_run, tuple(steps))
+
+
+def _look(pipeline: Pipeline) -> Health:
+    return health(pipeline.catalog, pipeline.topic)
+
+
+def _carried_out(pipeline: Pipeline, kind: Kind, why: str) -> Step:
+    began = time.monotonic()
+
+    def seconds() -> float:
+        return round(time.monotonic() - began, 2)
+
+    try:
+        result = _STEPS[kind](pipeline)
+        return Step(kind, why, "done", result, seconds=seconds())
+    except Exception as error:
+        logger.warning("%s: %s failed: %s", pipeline.topic.name, kind, error)
+        return Step(kind, why, "failed", error=str(error), seconds=seconds())
+
+
+def _drop_old_windows(pipeline: Pipeline) -> Any:
+    return drop_old_windows(pipeline, run_id="maintenance")
+
+
+def _mirror(pipeline: Pipeline) -> dict[str, int]:
+    return {"versions": catch_up(pipeline.catalog, pipeline.existing_table())}
+
+
+_STEPS: dict[Kind, Callable[[Pipeline], Any]] = {
+    "mirror": _mirror,
+    "retention": _drop_old_windows,
+    "compact": compact,
+    "manifests": rewrite_manifests,
+    "expire": expire,
+    "orphans": remove_orphans,
+}

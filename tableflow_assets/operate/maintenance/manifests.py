@@ -1,0 +1,43 @@
+"""Manifests that many small commits have left, merged into few: a query opens all of them to plan."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from tableflow_assets.base.boundary import reached
+from tableflow_assets.operate.maintenance.procedure import beside_writers, call
+from tableflow_assets.pipeline import Pipeline
+from tableflow_assets.table.delta.mirror import follow
+from tableflow_assets.table.ledger import read_ledger
+
+
+@dataclass(frozen=True)
+class RewrittenManifests:
+    topic: str
+    dry_run: bool
+    before: int
+    after: int
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def rewrite_manifests(pipeline: Pipeline, *, dry_run: bool = False) -> RewrittenManifests:
+    """In a dry run ``after`` is as before."""
+    table = pipeline.existing_table()
+    read_ledger(table)  # a table that somebody else has changed stays as it is
+
+    def count() -> int:
+        head = pipeline.catalog.ask(table.refresh).current_snapshot()
+        return len(head.manifests(table.io)) if head else 0
+
+    before = count()
+    if dry_run:
+        return RewrittenManifests(pipeline.topic.name, dry_run, before, before)
+    arguments = {"use_caching": "false"}
+    reached("compacting")
+    beside_writers(lambda: call(pipeline, "rewrite_manifests", pipeline.topic.table, arguments))
+    reached("compacted")
+    follow(pipeline.catalog, table)
+    return RewrittenManifests(pipeline.topic.name, dry_run, before, count())

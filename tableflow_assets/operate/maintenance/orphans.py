@@ -1,0 +1,170 @@
+"""Files in a table's folder that belong to nothing: left by what was killed, or refused, half-way.
+
+A file goes only if it is old, and neither any snapshot, nor the catalog's metadata, nor the Delta log
+leads to it. The Delta log's own folders are not looked at: their keeper cleans them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from urllib.parse import unquote
+
+import pyarrow.fs as pa_fs
+from pyiceberg.io.pyarrow import PyArrowFileIO
+from pyiceberg.table import Table
+
+from tableflow_assets.base.errors import MaintenanceFailed
+from tableflow_assets.lake.catalog import RestCatalog
+from tableflow_assets.lake.file_io import arrow_store
+from tableflow_assets.operate.maintenance.ages import refuse_too_young
+from tableflow_assets.operate.maintenance.health import LAST_ORPHANS
+from tableflow_assets.pipeline import Pipeline
+from tableflow_assets.table.delta.log import FOLDER as DELTA_LOG
+from tableflow_assets.table.delta.log import DeltaLog
+from tableflow_assets.table.delta.store import store_at
+from tableflow_assets.table.delta.vectors import FOLDER as VECTORS
+from tableflow_assets.table.formats import delta_root, is_delta, topic_of
+from tableflow_assets.table.retrying import insist
+
+# Longer than any run takes from its first file to its commit.
+SAFE_AGE = timedelta(days=1)
+# In the folder of metadata a catalog may keep more than the format knows.
+ICEBERGS_METADATA = re.compile(r".*\.(avro|metadata\.json|stats|puffin)")
+READERS = 8
+LOOKS = 3  # snapshots may expire while their files are being read
+
+
+@dataclass(frozen=True)
+class Orphan:
+    file: str  # in the object store: bucket and path
+    bytes: int
+    modified: datetime
+
+
+@dataclass(frozen=True)
+class Orphans:
+    """Those that were removed or, in a dry run, would be."""
+
+    topic: str
+    dry_run: bool
+    before: datetime
+    files: tuple[Orphan, ...]
+
+    @property
+    def bytes(self) -> int:
+        return sum(file.bytes for file in self.files)
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def remove_orphans(
+    pipeline: Pipeline,
+    *,
+    older_than: timedelta = timedelta(days=3),
+    dry_run: bool = False,
+    force: bool = False,
+) -> Orphans:
+    if not force:
+        because = "a run under way has not committed its files yet"
+        refuse_too_young("Files that belong to nothing", older_than, SAFE_AGE, because)
+    catalog, topic = pipeline.catalog, pipeline.topic
+    table, letters = pipeline.existing_table(), catalog.find(topic.dead_letter_table)
+    now = datetime.now(UTC)
+    found: list[Orphan] = []
+    for one in (table, *([letters] if letters else ())):
+        orphans = _orphans_of(catalog, one, now - older_than)
+        if not dry_run:
+            _remove(catalog, one, orphans)
+        found += orphans
+    if not dry_run:
+        properties = {LAST_ORPHANS: now.isoformat(timespec="seconds")}
+        catalog.ask(table.refresh)
+        insist(
+            catalog,
+            table,
+            lambda: table.transaction().set_properties(properties).commit_transaction(),
+        )
+    return Orphans(topic.name, dry_run, now - older_than, tuple(found))
+
+
+def _orphans_of(catalog: RestCatalog, table: Table, before: datetime) -> list[Orphan]:
+    # In this order: what is committed after the listing is not in the listing, or old and known.
+    listed = {orphan.file: orphan for orphan in _listed(table)}
+    known = _known_files(catalog, table)
+    if known and listed and not known & listed.keys():
+        raise MaintenanceFailed(
+            f"None of the files of {'.'.join(table.name())} is found under {table.location()}.",
+            "Nothing was removed. Is the table's data somewhere else than its location says?",
+        )
+    return [
+        one for file, one in sorted(listed.items()) if file not in known and one.modified < before
+    ]
+
+
+def _listed(table: Table) -> Iterator[Orphan]:
+    root = PyArrowFileIO.parse_location(table.location().rstrip("/"))[2]
+    store = arrow_store(table)
+    delta = _name(delta_root(table))
+    not_ours = (f"{delta}/{DELTA_LOG}/", f"{delta}/{VECTORS}/")
+    # Data files that lie elsewhere may lie together with those of others.
+    data = {f"{root}/data", *([delta] if delta.startswith(f"{root}/") else ())}
+    for folder in (*data, f"{root}/metadata"):
+        below = pa_fs.FileSelector(folder, recursive=True, allow_not_found=True)
+        for one in store.get_file_info(below):
+            is_known_kind = folder in data or ICEBERGS_METADATA.fullmatch(one.path)
+            if one.is_file and is_known_kind and not one.path.startswith(not_ours):
+                yield Orphan(one.path, one.size or 0, one.mtime.astimezone(UTC))
+
+
+def _known_files(catalog: RestCatalog, table: Table) -> set[str]:
+    for attempt in range(LOOKS):
+        try:
+            catalog.ask(table.refresh)
+            return set(map(_name, _reachable(table))) | _in_delta_log(catalog, table)
+        except FileNotFoundError as error:
+            if attempt == LOOKS - 1:
+                raise MaintenanceFailed(
+                    f"A file of {'.'.join(table.name())} is missing: {error}.",
+                    "Nothing was removed. Without it nobody can say which files belong to the table.",
+                ) from error
+    raise AssertionError("unreachable")
+
+
+def _reachable(table: Table) -> Iterator[str]:
+    metadata = table.metadata
+    yield table.metadata_location
+    yield from (one.metadata_file for one in metadata.metadata_log)
+    yield from (one.statistics_path for one in metadata.statistics)
+    yield from (one.statistics_path for one in metadata.partition_statistics)
+    snapshots = table.snapshots()
+    yield from (snapshot.manifest_list for snapshot in snapshots)
+    with ThreadPoolExecutor(READERS) as readers:
+        lists = readers.map(lambda snapshot: snapshot.manifests(table.io), snapshots)
+        manifests = {one.manifest_path: one for found in lists for one in found}
+        yield from manifests
+        entries = readers.map(lambda one: one.fetch_manifest_entry(table.io), manifests.values())
+        yield from (entry.data_file.file_path for found in entries for entry in found)
+
+
+def _in_delta_log(catalog: RestCatalog, table: Table) -> set[str]:
+    if not is_delta(table):
+        return set()
+    root, store = delta_root(table), store_at(delta_root(table), catalog.storage)
+    files = DeltaLog(store, topic_of(table)).state().files
+    return {f"{_name(root)}/{unquote(path)}" for path in files}
+
+
+def _remove(catalog: RestCatalog, table: Table, orphans: list[Orphan]) -> None:
+    root = _name(table.location().rstrip("/")) + "/"
+    store = store_at(table.location(), catalog.storage)
+    store.delete([orphan.file.removeprefix(root) for orphan in orphans])
+
+
+def _name(location: str) -> str:
+    return PyArrowFileIO.parse_location(location)[2]

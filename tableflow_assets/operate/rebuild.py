@@ -1,0 +1,172 @@
+"""Read the whole log again, into a branch that then replaces the table's rows."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+
+from pyiceberg.table import Table
+
+from tableflow_assets.base.errors import CommitConflict, LedgerError, RebuildFailed
+from tableflow_assets.pipeline import NOTHING, Committed, OnCommit, Pipeline
+from tableflow_assets.source.log import TopicIdentity
+from tableflow_assets.source.plan import origin_of, plan
+from tableflow_assets.source.steps import steps
+from tableflow_assets.table import commit as commits
+from tableflow_assets.table import known_tables, suspension
+from tableflow_assets.table.create import mode_of, mode_property
+from tableflow_assets.table.entries import first_entry
+from tableflow_assets.table.evolve import evolve
+from tableflow_assets.table.layout import lay_out
+from tableflow_assets.table.ledger import Forgotten, Ledger, read_entries, read_ledger
+from tableflow_assets.verify.verify import verify
+
+OLD_ROWS = "tableflow_before_rebuild"  # with the time behind it: the tag of what was replaced
+ATTEMPTS = 10
+OnPlan = Callable[[int], None]  # how many offsets there are to read
+
+
+def rebuild(
+    pipeline: Pipeline,
+    run_id: str = "",
+    on_plan: OnPlan = lambda _: None,
+    on_commit: OnCommit = lambda *_: None,
+) -> Committed:
+    """Replace all rows by what the log holds, in the mode that the settings say now.
+
+    The new rows grow on a branch and are compared with the log there; then the table moves to them in
+    one step. Readers see the old rows until that moment, and find them under a tag afterwards.
+    It ends a suspension: the new rows owe nothing to what was wrong with the old ones.
+    """
+    topic = pipeline.log.identify(pipeline.topic.name)
+    table = _table_to_rebuild(pipeline, topic)
+    lineage = uuid.uuid4().hex[:12]
+    begin = first_entry(topic, origin_of(pipeline.log, topic), lineage)
+    begin = replace(begin, run_id=run_id, forgotten=_forgotten(table, topic))
+    total = NOTHING
+    with (
+        commits.own_branch(pipeline.catalog, table, _head(table), commits.REBUILD) as branch,
+        # After the branch, which tells other runs to leave the layout alone.
+        _laid_out_for_its_mode(pipeline, table, lineage),
+    ):
+        commits.empty_branch(pipeline.catalog, table, branch, begin)
+        growing = _Growing(pipeline, topic, table, branch, run_id)
+        for attempt in range(ATTEMPTS):
+            base = _head(pipeline.catalog.ask(table.refresh))
+            if _forgotten(table, topic) != begin.forgotten:
+                raise RebuildFailed(
+                    f"A key of {pipeline.topic.name!r} was erased during the rebuild.",
+                    "The table is as it was. Run the rebuild again: it leaves that key out.",
+                )
+            total = total.and_then(growing.catch_up(on_plan, on_commit))
+            # A run that added to the old rows meanwhile costs one more, short, round.
+            growing.refuse_if_wrong(newest_commit_only=attempt > 0)
+            try:
+                tag = f"{OLD_ROWS}_{time.time_ns() // 1_000_000}"
+                head = commits.publish(
+                    pipeline.catalog,
+                    table,
+                    branch,
+                    base,
+                    keep_old_as=tag,
+                    properties=mode_property(pipeline.topic),
+                )
+            except CommitConflict:
+                continue
+            suspension.clear(pipeline.catalog, pipeline.topic)
+            return replace(total, snapshots=(head,))
+        raise CommitConflict(
+            f"Other runs kept committing to the table of {pipeline.topic.name!r}.",
+            "Turn the new_offsets sensor off for the time of the rebuild, and run it again.",
+        )
+
+
+@dataclass(frozen=True)
+class _Growing:
+    """The new rows, on their branch."""
+
+    pipeline: Pipeline
+    topic: TopicIdentity
+    table: Table
+    branch: str
+    run_id: str
+
+    def catch_up(self, on_plan: OnPlan, on_commit: OnCommit) -> Committed:
+        pipeline, total = self.pipeline, NOTHING
+        planned = plan(pipeline.log, self.topic, self.ledger())
+        on_plan(planned.size)
+        for step in steps(pipeline.log, planned, pipeline.topic):
+            schemas = pipeline.schemas_of_now()
+            evolve(pipeline.catalog, self.table, pipeline.wanted_columns(schemas))
+            done = pipeline.write(
+                step, self.ledger(), schemas, self.table, self.branch, self.run_id
+            )
+            total = total.and_then(done)
+            on_commit(step, done)
+        return total
+
+    def ledger(self) -> Ledger:
+        return read_ledger(self.pipeline.catalog.ask(self.table.refresh), self.branch)
+
+    def refuse_if_wrong(self, *, newest_commit_only: bool) -> None:
+        pipeline = self.pipeline
+        results = verify(
+            pipeline.log,
+            pipeline.catalog,
+            pipeline.topic,
+            registry=pipeline.registry,
+            mode=pipeline.topic.mode,
+            newest_commit_only=newest_commit_only,
+            ref=self.branch,
+        )
+        if wrong := [result for result in results if not result.ok]:
+            raise RebuildFailed(
+                f"Read anew, {pipeline.topic.name!r} is not what the log holds: {wrong[0]}",
+                "The table is as it was. Run the rebuild again; if it says the same, report it.",
+            )
+
+
+def _table_to_rebuild(pipeline: Pipeline, topic: TopicIdentity) -> Table:
+    """The table, with the columns of the settings' mode; made anew if somebody dropped it."""
+    if pipeline.catalog.find(pipeline.topic.table) is None:
+        known_tables.forget(pipeline.state_dir, pipeline.topic, pipeline.catalog.namespace)
+    table = pipeline.ensure_table(topic)
+    return evolve(pipeline.catalog, table, pipeline.wanted_columns(pipeline.schemas()))
+
+
+@contextmanager
+def _laid_out_for_its_mode(pipeline: Pipeline, table: Table, lineage: str) -> Iterator[None]:
+    """For the mode of the settings; as before again, if the rebuild fails."""
+    before = pipeline.topic.model_copy(update={"mode": mode_of(table)})
+    lay_out(pipeline.catalog, table, pipeline.topic)
+    try:
+        yield
+    except BaseException:
+        with suppress(Exception):  # the fault that brought us here is the one to report
+            if _lineage(pipeline.catalog.ask(table.refresh)) != lineage:
+                lay_out(pipeline.catalog, table, before)
+        raise
+
+
+def _lineage(table: Table) -> str | None:
+    try:
+        return read_ledger(table).entry.lineage
+    except LedgerError:
+        return None
+
+
+def _forgotten(table: Table, topic: TopicIdentity) -> tuple[Forgotten, ...]:
+    """What was erased stays so: by the newest entry, also where others have written after it."""
+    for _, entry in read_entries(table):
+        return entry.forgotten if entry.topic_id == topic.topic_id else ()
+    return ()
+
+
+def _head(table: Table) -> int:
+    snapshot = table.current_snapshot()
+    if snapshot is None:
+        raise AssertionError("a table has its first snapshot from the moment it is made")
+    return snapshot.snapshot_id

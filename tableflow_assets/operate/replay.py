@@ -1,0 +1,225 @@
+"""Dead letters that can be read by now become rows: each exactly once, all in one commit.
+
+Letters and rows are in two tables, which no transaction spans. So the table's ledger alone says which
+letters are rows, in three steps that may each be the last:
+
+1. reserve: the ledger names a new replay id as the one that may come next. It ends any other's turn.
+2. mark: the letters that can be read get that id. It says nothing yet.
+3. commit: the rows of exactly these letters, and the id among the ledger's `replays`, in one snapshot,
+   if the ledger still names the id as next.
+
+Killed before the third, nothing has happened; after it, everything has.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from pyiceberg.table import Table
+
+from tableflow_assets.base.boundary import reached
+from tableflow_assets.base.errors import CommitConflict, TableflowError
+from tableflow_assets.operate.replay_letters import (
+    Choice,
+    choose,
+    letters_as_changes,
+    letters_as_rows,
+)
+from tableflow_assets.pipeline import Pipeline
+from tableflow_assets.source.plan import plan
+from tableflow_assets.table import commit as commits
+from tableflow_assets.table.keyed.changes import Branch, last_change_of_every_key, rows_of_changes
+from tableflow_assets.table.ledger import Entry, Ledger, read_ledger
+from tableflow_assets.table.letters.letters import letters_marked, mark
+from tableflow_assets.table.spark_errors import named_spark_errors
+from tableflow_assets.table.suspension import suspending
+
+ATTEMPTS = 10
+OnStep = Callable[[str], None]
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """``letters`` became rows or, where ``is_done`` is false, would; the others stay letters."""
+
+    topic: str
+    is_done: bool
+    letters: int
+    unreadable: dict[str, int]  # by the class of what is wrong with them now
+    out_of_order: int  # could be read, but their place among the changes of their key is unknown
+    snapshot: int | None = None
+
+
+def find(pipeline: Pipeline, error: str | None = None) -> Replayed:
+    """What a replay would do now. Changes nothing but the table's columns."""
+    with suspending(pipeline.catalog, pipeline.topic):
+        return _replayed(pipeline, _Replay(pipeline, "").choose(error))
+
+
+def replay(
+    pipeline: Pipeline,
+    error: str | None = None,
+    run_id: str = "",
+    on_step: OnStep = lambda _: None,
+) -> Replayed:
+    """Decode the letters again, all or those of one class, with the schemas of now."""
+    with suspending(pipeline.catalog, pipeline.topic):
+        turn = _Replay(pipeline, run_id)
+        on_step("reading the letters")
+        choice = turn.choose(error)
+        found = _replayed(pipeline, choice)
+        if not found.letters:
+            return found
+        on_step("taking the turn")
+        turn.reserve()
+        reached("planned")
+        on_step("marking the letters")
+        turn.mark(choice)
+        reached("dead_letters_kept")
+        on_step("writing the rows")
+        snapshot = turn.commit()
+    return replace(found, is_done=True, letters=turn.letters, snapshot=snapshot)
+
+
+def _replayed(pipeline: Pipeline, choice: Choice) -> Replayed:
+    return Replayed(
+        topic=pipeline.topic.name,
+        is_done=False,
+        letters=choice.count,
+        unreadable=choice.unreadable,
+        out_of_order=choice.out_of_order,
+    )
+
+
+class _Replay:
+    """One replay's turn."""
+
+    def __init__(self, pipeline: Pipeline, run_id: str) -> None:
+        self.pipeline, self.run_id = pipeline, run_id
+        self.topic = pipeline.log.identify(pipeline.topic.name)
+        # One reading of the registry for all: what was seen to be readable stays so.
+        self.schemas = pipeline.schemas_of_now()
+        self.id, self.letters = "", 0
+
+    def choose(self, error: str | None) -> Choice:
+        table = self._table()
+        ledger = read_ledger(table)
+        plan(self.pipeline.log, self.topic, ledger)  # refuses another log than the rows are from
+        with named_spark_errors(self.pipeline.dead_table):
+            return choose(self.pipeline, self.topic, self.schemas, ledger.entry, error)
+
+    def reserve(self) -> None:
+        def take(table: Table, ledger: Ledger) -> int:
+            self.id = _id_after((*ledger.entry.replays, ledger.entry.replaying))
+            entry = self._entry(ledger, replaying=self.id)
+            catalog = self.pipeline.catalog
+            with commits.own_branch(catalog, table, ledger.head) as branch:
+                commits.append_nothing(catalog, table, branch, entry)
+                return commits.publish(catalog, table, branch, ledger.head)
+
+        self._insist(take)
+
+    def mark(self, choice: Choice) -> None:
+        def once(_table: Table, ledger: Ledger) -> int:
+            spark, dead_table = self.pipeline.spark, self.pipeline.dead_table
+            self._refuse_if_overtaken(ledger)
+            with named_spark_errors(dead_table):
+                mark(spark, dead_table, choice.places, ledger.entry, self.id)
+            return ledger.head
+
+        self._insist(once)
+
+    def commit(self) -> int:
+        def once(table: Table, ledger: Ledger) -> int:
+            pipeline = self.pipeline
+            if self.id in ledger.entry.replays:
+                return ledger.head  # the attempt before was through; its answer was lost
+            self._refuse_if_overtaken(ledger)
+            replays = (*ledger.entry.replays, self.id)
+            entry = self._entry(ledger, replays=replays, replaying="")
+            with commits.own_branch(pipeline.catalog, table, ledger.head) as branch:
+                with named_spark_errors(pipeline.spark_table):
+                    self._write(table, ledger.entry, branch, entry)
+                reached("files_written")
+                return commits.publish(pipeline.catalog, table, branch, ledger.head)
+
+        return self._insist(once)
+
+    def _write(self, table: Table, before: Entry, branch: str, entry: Entry) -> None:
+        pipeline, spark = self.pipeline, self.pipeline.spark
+        fanout = pipeline.topic.has_few_partitions
+        self.letters = letters_marked(spark, pipeline.dead_table, before, self.id).count()
+        if not self.letters:  # other replays have made rows of them, or they were erased, just now
+            commits.append_nothing(pipeline.catalog, table, branch, entry)
+            return
+        if not pipeline.topic.is_keyed:
+            decoded = letters_as_rows(pipeline, self.schemas, table, before, self.id)
+            commits.append_to_branch(
+                decoded.rows, pipeline.spark_table, branch, entry, gather=True, fanout=fanout
+            )
+        else:
+            decoded = letters_as_changes(pipeline, self.topic, self.schemas, table, before, self.id)
+            in_spark = commits.branch_in_spark(pipeline.spark_table, branch)
+            target = Branch(pipeline.catalog, table, branch, in_spark)
+            with last_change_of_every_key(spark, decoded.rows) as changes:
+                rows = rows_of_changes(spark, changes, target)
+                commits.append_to_branch(
+                    rows, pipeline.spark_table, branch, entry, gather=True, fanout=fanout
+                )
+        if dead := decoded.counts().dead:
+            raise TableflowError(
+                f"{dead} records of {pipeline.topic.name!r} could be read before and no longer can.",
+                "Nothing was changed. Is a schema version gone from the registry?",
+            )
+
+    def _insist(self, attempt: Callable[[Table, Ledger], int]) -> int:
+        """Runs that commit meanwhile cost another try, on what the table is then."""
+        for _ in range(ATTEMPTS - 1):
+            table = self._table()
+            try:
+                return attempt(table, read_ledger(table))
+            except _Overtaken:
+                raise
+            except CommitConflict:
+                logger.info("%s: another writer was faster; once more", self.pipeline.topic.name)
+        table = self._table()
+        return attempt(table, read_ledger(table))
+
+    def _table(self) -> Table:
+        return self.pipeline.evolve(self.pipeline.ensure_table(self.topic), self.schemas)
+
+    def _entry(self, ledger: Ledger, *, replaying: str, replays: tuple[str, ...] = ()) -> Entry:
+        return replace(
+            ledger.entry,
+            kind="replay",
+            start=ledger.committed,
+            run_id=self.run_id,
+            replays=replays or ledger.entry.replays,
+            replaying=replaying,
+        )
+
+    def _refuse_if_overtaken(self, ledger: Ledger) -> None:
+        if ledger.entry.replaying != self.id:
+            raise _Overtaken(
+                f"Another replay, or a rebuild, of {self.pipeline.topic.name!r} began after this one.",
+                "This one has changed nothing. Once the other is through, run it again: it takes up"
+                " what the other has left.",
+            )
+
+
+class _Overtaken(CommitConflict):
+    """There is no use in trying again: the turn is another's."""
+
+
+def _id_after(known: tuple[str, ...]) -> str:
+    """Larger than all before it, as text; `mark` relies on it.
+
+    By the clock, so that it also is larger than those that a rollback has taken out of the ledger.
+    """
+    last = max((int(one.partition("-")[0]) for one in known if one), default=0)
+    return f"{max(time.time_ns() // 1_000_000, last + 1):013d}-{uuid.uuid4().hex[:8]}"

@@ -1,0 +1,213 @@
+"""Take a table back to an earlier state, rows and ledger together: the next run reads the rest again.
+
+Rows and ledger are one snapshot, so `main` and the ledger's tag move in one commit. What was current
+stays under a tag of its own.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from pyiceberg.table import Table
+from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
+from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.table.update import AssertRefSnapshotId, AssertTableUUID, SetSnapshotRefUpdate
+
+from tableflow_assets.base.errors import DataLoss, RollbackRefused
+from tableflow_assets.decode.types import KEYED_MODES
+from tableflow_assets.operate.history import History, State
+from tableflow_assets.operate.moments import Moment
+from tableflow_assets.pipeline import Pipeline
+from tableflow_assets.source.plan import lost_before
+from tableflow_assets.table import commit as commits
+from tableflow_assets.table.create import PRODUCT, mode_of
+from tableflow_assets.table.layout_fields import KEY_BUCKET
+from tableflow_assets.table.ledger import TAG, Entry, Ledger, read_entries
+from tableflow_assets.table.suspension import suspension_of
+
+OLD_HEAD = "tableflow_before_rollback"  # with the time behind it: the tag of what was current
+
+
+@dataclass(frozen=True)
+class Rollback:
+    """What was dropped or, where ``is_done`` is false, would be."""
+
+    topic: str
+    to: State
+    dropped: tuple[State, ...]  # newest first
+    rows_before: int
+    to_read_again: dict[int, tuple[int, int]]  # Kafka partition → offsets [from, to)
+    head: int
+    ledger: int  # the snapshot with the ledger's entry, which compaction may have followed
+    kept_as: str = ""  # the tag of what was current
+    suspended: str = ""  # why, if the topic is
+    is_done: bool = False
+
+    @property
+    def is_nothing(self) -> bool:
+        return self.to.snapshot_id == self.head
+
+    def to_json(self) -> dict[str, Any]:
+        states = {"to": self.to.to_json(), "dropped": [one.to_json() for one in self.dropped]}
+        again = {str(p): list(offsets) for p, offsets in self.to_read_again.items()}
+        return asdict(self) | states | {"to_read_again": again}
+
+
+def find(pipeline: Pipeline, moment: Moment) -> Rollback:
+    """What going back would drop; refused where it would lose or bring back what it must not."""
+    table = pipeline.existing_table("roll back")
+    history = History(table)
+    target = history.at(moment)
+    _refuse_a_strange_state(pipeline, history, target)
+    found = history.ledger_at(target)
+    if found is None:
+        raise _refused(pipeline, target, "its ledger cannot be read")
+    holder, entry = found
+    newest = read_entries(table)[0][1]
+    _refuse_erased_keys(pipeline, target, entry, newest)
+    _refuse_another_mode(pipeline, table, target, entry, newest)
+    to_read_again = {
+        partition: (entry.end.get(partition, 0), end)
+        for partition, end in sorted(newest.end.items())
+        if end > entry.end.get(partition, 0)
+    }
+    ledger = Ledger(entry, holder.timestamp_ms, target.snapshot_id)
+    if mode_of(table) != PRODUCT:  # which has no log, and is computed again from its inputs
+        _refuse_a_loss(pipeline, table, target, ledger, to_read_again)
+    states = history.states()
+    suspension = suspension_of(table, pipeline.topic)
+    return Rollback(
+        topic=pipeline.topic.name,
+        to=next(one for one in states if one.snapshot_id == target.snapshot_id),
+        dropped=_dropped(history, states, target),
+        rows_before=states[0].rows,
+        to_read_again=to_read_again,
+        head=states[0].snapshot_id,
+        ledger=holder.snapshot_id,
+        suspended=suspension.reason if suspension else "",
+    )
+
+
+def roll_back(pipeline: Pipeline, found: Rollback) -> Rollback:
+    """Do what was found, if the table is still as it was then."""
+    if found.is_nothing:
+        return found
+    from tableflow_assets.table.delta.mirror import follow
+
+    table = pipeline.existing_table("roll back")
+    kept_as = f"{OLD_HEAD}_{time.time_ns() // 1_000_000}"
+    _move_main(pipeline, table, found, kept_as)
+    follow(pipeline.catalog, table)
+    return replace(found, kept_as=kept_as, is_done=True)
+
+
+def _move_main(pipeline: Pipeline, table: Table, found: Rollback, kept_as: str) -> None:
+    catalog, target = pipeline.catalog, found.to.snapshot_id
+    still = AssertRefSnapshotId.model_validate({"ref": MAIN_BRANCH, "snapshot-id": found.head})
+    requirements = (AssertTableUUID(uuid=table.metadata.table_uuid), still)
+    updates = (
+        _ref(MAIN_BRANCH, target, SnapshotRefType.BRANCH),
+        _ref(TAG, found.ledger, SnapshotRefType.TAG),
+        _ref(kept_as, found.head, SnapshotRefType.TAG),
+    )
+    commits.move_main(catalog, table, requirements, updates, found.head, target)
+
+
+def _ref(name: str, snapshot: int, kind: SnapshotRefType) -> SetSnapshotRefUpdate:
+    ref = {"ref-name": name, "snapshot-id": snapshot, "type": kind}
+    return SetSnapshotRefUpdate.model_validate(ref)
+
+
+def _dropped(history: History, states: list[State], target: Snapshot) -> tuple[State, ...]:
+    """The states of main that came after the target, and are not part of it."""
+    kept = {one.snapshot_id for one in history.with_ancestors(target)}
+    known: dict[int, State] = {}
+    for one in states:
+        if one.snapshot_id in history.main and one.snapshot_id not in kept:
+            known.setdefault(one.snapshot_id, one)
+    return tuple(known.values())
+
+
+# --- what is refused --------------------------------------------------------------------------
+
+
+def _refuse_a_strange_state(pipeline: Pipeline, history: History, target: Snapshot) -> None:
+    """Beside main, letters may have become rows there, and others here: not both can be true."""
+    if target.snapshot_id in history.main and target.snapshot_id in history.seen:
+        return
+    again = "The next run reads those records from the log again."
+    if target.snapshot_id in history.seen:
+        why = "the table was rolled back behind it already"
+        raise _refused(pipeline, target, why, again)
+    oldest = list(history.main.values())[-1]
+    is_cut = oldest.parent_snapshot_id is not None and target.timestamp_ms < oldest.timestamp_ms
+    why = "the snapshots since then have expired" if is_cut else "it never was the table's state"
+    raise _refused(pipeline, target, why)
+
+
+def _refuse_erased_keys(pipeline: Pipeline, target: Snapshot, entry: Entry, newest: Entry) -> None:
+    if set(map(repr, newest.forgotten)) - set(map(repr, entry.forgotten)):
+        why = "keys were erased since then (`tableflow forget`), and would come back"
+        raise _refused(pipeline, target, why)
+
+
+def _refuse_another_mode(
+    pipeline: Pipeline, table: Table, target: Snapshot, entry: Entry, newest: Entry
+) -> None:
+    """A rebuild may have changed it. The rows' layout tells whether they have one row a key."""
+    if entry.lineage == newest.lineage:
+        return
+    specs = {manifest.partition_spec_id for manifest in target.manifests(table.io)}
+    layouts = [[field.name for field in table.specs()[spec].fields] for spec in specs]
+    has_keys = [any(name.startswith(KEY_BUCKET) for name in names) for names in layouts]
+    if any(one != (mode_of(table) in KEYED_MODES) for one in has_keys):
+        why = f"a rebuild has changed the table's mode since then, to {mode_of(table)}"
+        raise _refused(
+            pipeline,
+            target,
+            why,
+            f"Set the former mode again, and build it anew: tableflow rebuild {pipeline.topic.name}",
+        )
+
+
+def _refuse_a_loss(
+    pipeline: Pipeline,
+    table: Table,
+    target: Snapshot,
+    ledger: Ledger,
+    to_read_again: Mapping[int, tuple[int, int]],
+) -> None:
+    """All that is dropped must still be in the log."""
+    log, name = pipeline.log, pipeline.topic.name
+    topic = log.identify(name)
+    gone = lost_before(log, topic, ledger).keys() & to_read_again.keys()
+    end = log.end(topic)
+    gone |= {p for p, (_, to) in to_read_again.items() if to > end.get(p, 0)}
+    if gone:
+        begin = log.earliest(topic)
+        where = ", ".join(
+            f"partition {p}: {to_read_again[p][0]} to {to_read_again[p][1] - 1}, where the log has"
+            f" {begin.get(p, 0)} to {end.get(p, 0) - 1}"
+            for p in sorted(gone)
+        )
+        raise DataLoss(
+            f"{name!r} cannot go back to snapshot {target.snapshot_id}: the log no longer holds all"
+            f" that would have to be read again ({where}).",
+            f"The table is as it was. Choose a later state: tableflow history {name}",
+        )
+    if to_read_again and mode_of(table) not in KEYED_MODES and log.is_compacted(name):
+        why = "the topic is compacted: records that are rows now may be gone from the log"
+        raise _refused(pipeline, target, why)
+
+
+def _refused(
+    pipeline: Pipeline, target: Snapshot, why: str, next_step: str = ""
+) -> RollbackRefused:
+    name = pipeline.topic.name
+    return RollbackRefused(
+        f"{name!r} cannot go back to snapshot {target.snapshot_id}: {why}.",
+        next_step or f"The table is as it was. Choose another state: tableflow history {name}",
+    )

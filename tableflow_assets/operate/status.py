@@ -1,0 +1,167 @@
+"""How far each topic's table is behind its log."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pyiceberg.table import Table
+
+from tableflow_assets.base.errors import (
+    LedgerError,
+    ServerUnreachable,
+    TableflowError,
+    TopicNotFound,
+)
+from tableflow_assets.lake.catalog import RestCatalog
+from tableflow_assets.operate.maintenance.health import health
+from tableflow_assets.settings.settings import Topic
+from tableflow_assets.source.log import Log
+from tableflow_assets.source.plan import plan
+from tableflow_assets.table.delta.lifecycle import Standing, standing
+from tableflow_assets.table.formats import is_delta
+from tableflow_assets.table.known_tables import refuse_a_vanished_table
+from tableflow_assets.table.ledger import Ledger, read_ledger
+from tableflow_assets.table.snapshots import total_now
+from tableflow_assets.table.suspension import Suspension, suspension_of
+from tableflow_assets.table.windows import rows_in
+
+
+@dataclass(frozen=True)
+class PartitionStatus:
+    partition: int
+    committed: int
+    end: int
+
+    @property
+    def lag(self) -> int:
+        return max(0, self.end - self.committed)  # a log that was cut off ends before the table
+
+
+@dataclass(frozen=True)
+class TopicStatus:
+    """``state``: current, behind, no_table, suspended, or error; of the last two, ``reason`` says why.
+
+    ``since`` (ISO, UTC) and ``resolve``, a command, are those of a suspension. ``delta``: None where
+    there is no Delta log to be kept. ``maintenance``: the kinds of it that the table needs.
+    """
+
+    topic: str
+    state: str
+    reason: str = ""
+    since: str = ""
+    resolve: str = ""
+    partitions: tuple[PartitionStatus, ...] = ()
+    rows: int = 0
+    files: int = 0
+    last_commit: datetime | None = None
+    freshness_seconds: float | None = None
+    formats: tuple[str, ...] = ()
+    delta: Standing | None = None
+    maintenance: tuple[str, ...] = ()
+
+    @property
+    def lag(self) -> int:
+        return sum(partition.lag for partition in self.partitions)
+
+    def to_json(self) -> dict[str, object]:
+        partitions = [asdict(partition) | {"lag": partition.lag} for partition in self.partitions]
+        last = self.last_commit.isoformat() if self.last_commit else None
+        delta = self.delta and {
+            "version": self.delta.version,
+            "behind": self.delta.behind,
+            "problem": self.delta.problem,
+        }
+        return asdict(self) | {
+            "lag": self.lag,
+            "partitions": partitions,
+            "last_commit": last,
+            "delta": delta,
+        }
+
+
+def status(
+    log: Log, catalog: RestCatalog, topic: Topic, state_dir: Path | None = None
+) -> TopicStatus:
+    """Does not raise what one topic has wrong: the others want to be shown too. Changes nothing.
+
+    With the state folder, a table that was there once and is gone is told from one never made.
+    """
+    try:
+        found = _status(log, catalog, topic, state_dir)
+    except ServerUnreachable:
+        raise  # nothing can be said of any topic
+    except TableflowError as error:
+        found = TopicStatus(topic.name, "error", str(error))
+    return _with_upkeep(replace(found, formats=topic.formats), catalog, topic)
+
+
+def _status(log: Log, catalog: RestCatalog, topic: Topic, state_dir: Path | None) -> TopicStatus:
+    table = catalog.find(topic.table)
+    if table is not None and (suspension := suspension_of(table, topic)):
+        return _suspended(log, table, topic, suspension)
+    identity = log.identify(topic.name)
+    if table is None:
+        if state_dir is not None:
+            refuse_a_vanished_table(state_dir, topic, catalog.namespace)
+        end = log.end(identity)
+        partitions = tuple(PartitionStatus(p, 0, end[p]) for p in identity.partitions)
+        return TopicStatus(topic.name, "no_table", partitions=partitions)
+    ledger = read_ledger(table)
+    planned = plan(log, identity, ledger)  # what a run would do, or why it would refuse
+    partitions = tuple(PartitionStatus(r.partition, r.start, r.end) for r in planned.ranges)
+    is_current = planned.size == 0
+    status = TopicStatus(topic.name, "current" if is_current else "behind", partitions=partitions)
+    status = _with_contents(status, table, ledger)
+    # A table that holds the whole log is as fresh as can be, however old its last record.
+    return replace(status, freshness_seconds=0.0) if is_current else status
+
+
+def _suspended(log: Log, table: Table, topic: Topic, suspension: Suspension) -> TopicStatus:
+    """What the table holds, and how far it is behind, as far as that can still be told."""
+    status = TopicStatus(
+        topic.name,
+        "suspended",
+        reason=suspension.reason,
+        since=suspension.since,
+        resolve=suspension.resolve,
+    )
+    try:
+        ledger = read_ledger(table)
+        status = _with_contents(status, table, ledger)
+        identity = log.identify(topic.name)
+    except (LedgerError, TopicNotFound):
+        return status
+    if (ledger.cluster_id, ledger.topic_id) != (identity.cluster_id, identity.topic_id):
+        return status  # offsets of two logs cannot be compared
+    committed, end = ledger.committed, log.end(identity)
+    return replace(
+        status,
+        partitions=tuple(
+            PartitionStatus(p, committed.get(p, 0), end[p]) for p in identity.partitions
+        ),
+    )
+
+
+def _with_contents(status: TopicStatus, table: Table, ledger: Ledger) -> TopicStatus:
+    last_commit = datetime.fromtimestamp(ledger.committed_at_ms / 1000, UTC)
+    return replace(
+        status,
+        rows=rows_in(table),
+        files=total_now(table, "total-data-files"),
+        last_commit=last_commit,
+        freshness_seconds=(datetime.now(UTC) - last_commit).total_seconds(),
+    )
+
+
+def _with_upkeep(status: TopicStatus, catalog: RestCatalog, topic: Topic) -> TopicStatus:
+    """What lies in the object store. Where that is away, all the rest can be told without it."""
+    if status.state == "no_table" or (table := catalog.find(topic.table)) is None:
+        return status
+    try:
+        if is_delta(table):
+            status = replace(status, delta=standing(catalog, table))
+        return replace(status, maintenance=health(catalog, topic).kinds)
+    except (TableflowError, OSError) as error:
+        return replace(status, delta=status.delta or Standing(-1, 0, str(error)))

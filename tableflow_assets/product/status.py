@@ -1,0 +1,95 @@
+"""How a product stands: whether its inputs have moved on, and what its table holds."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+
+from pyiceberg.table import Table
+
+from tableflow_assets.base.errors import ServerUnreachable, TableflowError
+from tableflow_assets.lake.catalog import RestCatalog
+from tableflow_assets.product.products import Product
+from tableflow_assets.table.ledger import ancestors, read_ledger, total
+from tableflow_assets.table.snapshots import is_compaction, rows_in, total_now
+
+CHANGES = (
+    "added-records",
+    "deleted-data-files",
+    "added-position-deletes",
+    "added-equality-deletes",
+)
+
+
+@dataclass(frozen=True)
+class Standing:
+    """``state``: current, behind, no_table, waiting, or error; of the last one, ``reason`` says why.
+
+    ``behind``: the inputs that have changed; of waiting: those that have no table yet.
+    """
+
+    product: str
+    state: str
+    behind: tuple[str, ...] = ()
+    reason: str = ""
+    rows: int = 0
+    files: int = 0
+    last_commit: datetime | None = None
+    inputs: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, object]:
+        return asdict(self) | {
+            "last_commit": self.last_commit.isoformat() if self.last_commit else None
+        }
+
+
+def standing(catalog: RestCatalog, product: Product) -> Standing:
+    """Does not raise what one product has wrong. Reads metadata only."""
+    inputs = tuple(one.name for one in product.inputs)
+    try:
+        return _standing(catalog, product, inputs)
+    except ServerUnreachable:
+        raise  # nothing can be said of any product
+    except TableflowError as error:
+        return Standing(product.name, "error", reason=str(error), inputs=inputs)
+
+
+def has_changed(table: Table, since: int | None) -> bool:
+    """Whether rows came or went, or may have: ``since`` is none of its past any more."""
+    head = table.current_snapshot()
+    for snapshot in ancestors(table, head) if head else ():
+        if snapshot.snapshot_id == since:
+            return False
+        if not is_compaction(snapshot) and any(total(snapshot, name) for name in CHANGES):
+            return True
+    return True
+
+
+def _standing(catalog: RestCatalog, product: Product, inputs: tuple[str, ...]) -> Standing:
+    itself = catalog.find(product.name)
+    tables = [(one, catalog.find(one.table)) for one in product.inputs]
+    without = tuple(
+        one.name for one, table in tables if table is None or not table.current_snapshot()
+    )
+    head = itself.current_snapshot() if itself is not None else None
+    if itself is None or head is None:
+        state = "waiting" if without else "no_table"
+        return Standing(product.name, state, behind=without, inputs=inputs)
+    ledger = read_ledger(itself)
+    known = ledger.entry.inputs
+    behind = tuple(
+        one.name
+        for one, table in tables
+        if table is not None and has_changed(table, known.get(one.table))
+    )
+    is_other_sql = ledger.entry.statement != product.definition.version
+    return Standing(
+        product=product.name,
+        state="behind" if behind or is_other_sql else "current",
+        behind=behind,
+        reason="its SQL is another than the one it was made with" if is_other_sql else "",
+        rows=rows_in(head),
+        files=total_now(itself, "total-data-files"),
+        last_commit=datetime.fromtimestamp(ledger.committed_at_ms / 1000, UTC),
+        inputs=inputs,
+    )

@@ -1,0 +1,76 @@
+"""How one catalog shows one table, in words for people and machines."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
+from typing import Literal
+
+from tableflow_assets.base.errors import CatalogAway, TableflowError
+from tableflow_assets.base.masking import masked
+from tableflow_assets.publish.base import SourceTable
+from tableflow_assets.publish.publish import Difference
+
+State = Literal["pending", "connected", "failed"]
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Standing:
+    """pending: not shown yet. connected: shown; ``behind`` says by how many snapshots it lags.
+
+    failed: ``reason`` says why, ``next_step`` what to do.
+    """
+
+    catalog: str
+    kind: str
+    table: str
+    topic: str
+    state: State
+    reason: str = ""
+    next_step: str = ""
+    listed_as: str = ""
+    snapshot: int | None = None
+    behind: int = 0
+    lag_seconds: float | None = None
+    differences: tuple[Difference, ...] = ()
+    # False: there is no table yet, or it is of no format for that catalog.
+    can_be_shown: bool = True
+
+    @property
+    def is_in_step(self) -> bool:
+        return self.state == "connected" and not self.behind
+
+    def to_json(self) -> dict[str, object]:
+        return asdict(self) | {"in_step": self.is_in_step}
+
+
+def state_of_all(standings: Iterable[Standing]) -> State:
+    """Of a catalog: pending until the first table is shown; failed as long as one is."""
+    states = {one.state for one in standings}
+    order: tuple[State, ...] = ("failed", "connected")
+    return next((one for one in order if one in states), "pending")
+
+
+def nothing_to_show(blank: Standing, why: str) -> Standing:
+    return replace(blank, reason=why, can_be_shown=False)
+
+
+def not_of_its_format(blank: Standing, source: SourceTable) -> Standing:
+    kept = " and ".join(source.formats)
+    why = f"A {blank.kind} catalog cannot show a table that is kept as {kept} only."
+    return nothing_to_show(blank, why)
+
+
+def failed(blank: Standing, error: Exception) -> Standing:
+    if not isinstance(error, TableflowError):  # of a client, that nobody has foreseen
+        logger.exception(
+            "%s: %s could not be asked about %s", blank.kind, blank.catalog, blank.topic
+        )
+        said = masked(f"{type(error).__name__}: {error}")
+        return replace(blank, state="failed", reason=said, next_step="The log has all of it.")
+    next_step = error.next_step
+    if isinstance(error, CatalogAway) and not next_step:
+        next_step = "It is tried again by itself."
+    return replace(blank, state="failed", reason=error.problem, next_step=next_step)

@@ -1,0 +1,54 @@
+"""Where the servers are: from the settings, or from the embedded stack where the settings are silent."""
+
+from __future__ import annotations
+
+from tableflow_assets.lake.connection import CatalogConnection, catalog_of, storage_of
+from tableflow_assets.lake.storage import S3Connection
+from tableflow_assets.settings.settings import Settings
+from tableflow_assets.source.kafka_access import KafkaAccess
+from tableflow_assets.source.registry_access import RegistryAccess
+from tableflow_assets.stack import embedded
+from tableflow_assets.stack.registry import RegistryServer
+from tableflow_assets.stack.spark import SparkServer
+
+
+def kafka_address(settings: Settings) -> str:
+    if settings.kafka:
+        return settings.kafka.bootstrap_servers
+    return f"127.0.0.1:{embedded.state_of(settings).ports['kafka']}"
+
+
+def registry_address(settings: Settings) -> str:
+    if settings.registry:
+        return settings.registry.url
+    return RegistryServer(embedded.state_of(settings)).address
+
+
+def kafka_access(settings: Settings) -> KafkaAccess:
+    """How to get at the cluster. Its address alone is enough for the embedded one."""
+    security = settings.kafka.security if settings.kafka else None
+    return KafkaAccess(kafka_address(settings), security)
+
+
+def registry_access(settings: Settings) -> RegistryAccess:
+    return RegistryAccess(registry_address(settings), settings.registry)
+
+
+def spark_address(settings: Settings) -> str:
+    return (
+        settings.spark.remote
+        if settings.spark
+        else SparkServer(embedded.state_of(settings)).address
+    )
+
+
+def s3_connection(settings: Settings) -> S3Connection:
+    if settings.warehouse is not None:
+        return storage_of(settings.warehouse)
+    return embedded.storage(embedded.state_of(settings))
+
+
+def catalog_connection(settings: Settings) -> CatalogConnection:
+    if settings.catalog is not None:
+        return catalog_of(settings.catalog, settings.namespace)
+    return embedded.catalog(embedded.state_of(settings), settings.namespace)

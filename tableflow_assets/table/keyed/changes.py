@@ -1,0 +1,183 @@
+"""One row a key: a batch of changes onto a table that holds the last value of every key.
+
+The order of two changes of one key: within a Kafka partition, by offset; a key that moved to another
+partition (partitions were added), by the largest timestamp that it has in each, then by partition. So
+a clock that goes backwards does not let an older change of another partition win. A change that
+deletes removes the row.
+
+Two snapshots on the writer's branch: first the rows that are replaced or deleted go, then the new ones
+come, with the ledger's entry. The table moves to the second; nobody sees the first. A MERGE would do
+it in one, but sorts the whole table for it: here the batch's keys are sent to the table's files, of
+which only the key's hash and place are read, once, and only in the buckets that the keys fall into.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+
+from pyiceberg.table import Table
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+
+from tableflow_assets.base.spark_session import named_view, persisted
+from tableflow_assets.decode.decode import DELETED
+from tableflow_assets.lake.catalog import RestCatalog
+from tableflow_assets.table.keyed.position_deletes import mark_deleted
+
+# The places of up to so many rows fit into the memory of any driver.
+PLACES_AT_HAND = 100_000
+# Up to so many keys are written out in the queries: then only their buckets are looked through. More
+# keys than that are in every bucket anyway.
+KEYS_IN_A_QUERY = 200
+LATEST, IS_LAST = "__tableflow_latest", "__tableflow_is_last"  # beside the columns of a change
+
+
+@dataclass(frozen=True)
+class Changes:
+    """The last change of every key in each Kafka partition of a batch, held by Spark meanwhile.
+
+    ``LATEST``: the key's largest timestamp in that partition of the batch. ``IS_LAST``: whether it is
+    the key's last change of all, as far as the batch can tell.
+    """
+
+    last: DataFrame
+    count: int
+
+    def per_window(self, window: str) -> tuple[tuple[datetime, int], ...]:
+        """How many keys changed by records of each window (its start)."""
+        start = F.date_trunc(window, F.col("_kafka.timestamp"))
+        # As text: a timestamp would arrive here in the time zone of this machine.
+        at = F.date_format(start, "yyyy-MM-dd'T'HH:mm:ss+00:00").alias("at")
+        counted = self.last.filter(IS_LAST).groupBy(at).count().collect()
+        return tuple((datetime.fromisoformat(row["at"]), row["count"]) for row in counted)
+
+
+@dataclass(frozen=True)
+class Branch:
+    """Where the rows go: the writer's own branch of the table."""
+
+    catalog: RestCatalog
+    table: Table
+    name: str
+    in_spark: str
+
+
+@contextmanager
+def last_change_of_every_key(spark: SparkSession, rows: DataFrame) -> Iterator[Changes]:
+    of_partition = Window.partitionBy("_kafka.key_hash", "_kafka.partition")
+    of_key = Window.partitionBy("_kafka.key_hash")
+    nth_newest = F.row_number().over(of_partition.orderBy(F.desc("_kafka.offset")))
+    nth_of_key = F.row_number().over(of_key.orderBy(F.desc(LATEST), F.desc("_kafka.partition")))
+    last = (
+        rows.repartition(F.col("_kafka.key_hash"))  # once, for both windows
+        .withColumn("__nth", nth_newest)
+        .withColumn(LATEST, F.max("_kafka.timestamp").over(of_partition))
+        .filter(F.col("__nth") == 1)
+        .withColumn(IS_LAST, nth_of_key == 1)
+        .drop("__nth")
+    )
+    with persisted(last) as kept:
+        count = kept.count()
+        # By a name: the rows carry an observation, and Spark takes such rows only once into a join.
+        with named_view(spark, kept) as view:
+            yield Changes(spark.table(view), count)
+
+
+def rows_of_changes(spark: SparkSession, changes: Changes, branch: Branch) -> DataFrame:
+    """Take the rows of changed keys out of the branch; the new rows are yet to be appended."""
+    where = _only_these_buckets(changes)
+    # Not `persist`: Spark would look them up again once they are deleted, and find them gone.
+    known = _keys_with_a_row(spark, changes, branch, where).localCheckpoint()
+    counts = known.agg(
+        F.count_if("is_replaced"),
+        F.count_if("is_otherwise"),
+        F.count_if("is_of_old_layout"),
+    ).collect()[0]
+    replaced = known.filter("is_replaced")
+    if 0 < counts[0] <= PLACES_AT_HAND and not counts[2]:
+        places = replaced.select("_file", "_pos", "key_hash").toArrow()
+        mark_deleted(branch.catalog, branch.table, branch.name, places)
+    elif counts[0]:
+        _delete(spark, replaced, branch.in_spark, where)
+    chosen = changes.last.filter(IS_LAST)
+    if counts[1]:
+        chosen = _as_the_table_says(changes.last, known.filter("is_otherwise"))
+    kafka = F.col("_kafka").withField("key_timestamp", F.col(LATEST))
+    return chosen.filter(~F.col(DELETED)).withColumn("_kafka", kafka).drop(DELETED, LATEST, IS_LAST)
+
+
+def _keys_with_a_row(
+    spark: SparkSession, changes: Changes, branch: Branch, where: str
+) -> DataFrame:
+    """Of the keys that the table has a row of: the partition whose change is last, row included.
+
+    ``is_replaced``: it is one of the changes. ``is_otherwise``: it is not what the batch alone would
+    say: the row is newer, or its key has been written by a clock that was ahead.
+    """
+    key, partition = F.col("_kafka.key_hash").alias("key_hash"), F.col("_kafka.partition")
+    change = changes.last.select(
+        key, partition.alias("partition"), F.col(LATEST).alias("latest"), IS_LAST
+    )
+    row = F.struct(F.col("_kafka.key_timestamp").alias("at"), partition).alias("row")
+    in_file = F.struct("_file", "_pos", "_spec_id").alias("in_file")
+    rows = spark.table(branch.in_spark).filter(where).select(key, row, in_file)
+    is_of_same = F.col("partition") == F.col("row.partition")
+    # Its row stands for all that a partition has said of the key so far.
+    latest = F.when(is_of_same, F.greatest("latest", "row.at")).otherwise(F.col("latest"))
+    place = F.struct(latest.alias("at"), F.col("partition"))
+    judged = (
+        rows.join(F.broadcast(change), "key_hash")
+        .withColumn("place", place)
+        .groupBy("key_hash")
+        .agg(
+            F.max("place").alias("last"),
+            F.max(F.when(F.col(IS_LAST), F.struct(F.col("latest").alias("at"), "partition"))).alias(
+                "chosen"
+            ),
+            F.first("row").alias("row"),
+            F.first("in_file").alias("in_file"),
+        )
+    )
+    is_replaced = F.col("last") >= F.col("row")
+    is_of_old_layout = F.col("in_file._spec_id") != branch.table.spec().spec_id
+    is_otherwise = ~is_replaced | (F.col("last") != F.col("chosen"))
+    return judged.select(
+        *("key_hash", "in_file.*", "last"),
+        is_replaced.alias("is_replaced"),
+        is_otherwise.alias("is_otherwise"),
+        is_of_old_layout.alias("is_of_old_layout"),
+    )
+
+
+def _as_the_table_says(last: DataFrame, otherwise: DataFrame) -> DataFrame:
+    told = otherwise.select(
+        F.col("key_hash").alias("__key_hash"),
+        F.when(F.col("is_replaced"), F.col("last")).alias("__last"),
+    )
+    is_told = F.col("__key_hash").isNotNull()
+    is_chosen = F.when(is_told, F.col("_kafka.partition") == F.col("__last.partition"))
+    joined = last.join(told, F.col("_kafka.key_hash") == F.col("__key_hash"), "left")
+    return (
+        joined.filter(is_chosen.otherwise(F.col(IS_LAST)))
+        .withColumn(LATEST, F.coalesce("__last.at", LATEST))
+        .drop("__key_hash", "__last")
+    )
+
+
+def _delete(spark: SparkSession, keys: DataFrame, branch_table: str, where: str) -> None:
+    with named_view(spark, keys) as view:
+        spark.sql(
+            f"DELETE FROM {branch_table} WHERE {where} AND"  # noqa: S608  (names are our own)
+            f" _kafka.key_hash IN (SELECT key_hash FROM {view})"
+        )
+
+
+def _only_these_buckets(changes: Changes) -> str:
+    if changes.count > KEYS_IN_A_QUERY:
+        return "true"
+    hashes = changes.last.select(F.hex("_kafka.key_hash").alias("hash")).distinct().collect()
+    literals = ", ".join(f"X'{row['hash']}'" for row in hashes) or "X''"
+    return f"_kafka.key_hash IN ({literals})"

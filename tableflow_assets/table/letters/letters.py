@@ -1,0 +1,243 @@
+"""Records that could not be decoded, kept whole beside the topic's table until they can be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from tableflow_assets.base.spark_session import named_view
+from tableflow_assets.decode.framing import named_id
+from tableflow_assets.decode.problems import EXPLAINED, KEY_PREFIX, explanation
+from tableflow_assets.table.dropped import dropped_in_all, is_before, is_dropped, without_dropped
+from tableflow_assets.table.ledger import Entry
+
+RECORD = ("partition", "offset", "timestamp", "key", "value", "headers")
+PLACE = ("partition", "offset")
+FORSAKEN_AFTER_DAYS = 7  # longer than any rebuild: it would have seen them again by now
+_COLUMNS = """
+    topic_id STRING COMMENT 'Kafka id of the topic, which a recreated topic does not share',
+    partition INT, offset BIGINT, timestamp TIMESTAMP,
+    key BINARY, value BINARY, headers ARRAY<STRUCT<key: STRING, value: BINARY>>,
+    lineage STRING COMMENT 'The rebuild of the table that passed over it; empty: none',
+    skipped BOOLEAN COMMENT 'Only its place is kept: the topic is set to skip such records',
+    error STRING COMMENT 'Why the record could not be decoded',
+    run_id STRING COMMENT 'The run that saw it first',
+    first_seen TIMESTAMP, last_seen TIMESTAMP
+"""
+# What older tables do not have yet.
+_LATER_COLUMNS = {
+    "schema_id": "BIGINT COMMENT 'The schema that the header of the value names, known or not'",
+    "message": "STRING COMMENT 'What the error means, in a sentence'",
+    "replay_id": (
+        "STRING COMMENT 'The replay that took it up last; it became a row if the ledger knows it'"
+    ),
+}
+# A record may have 10 MB. Parquet's writer looks at what it holds in memory only every so many rows,
+# and a reader takes up a whole group of rows: so it looks at every row, and groups are small.
+_PROPERTIES = {
+    "write.parquet.row-group-check-min-record-count": 1,
+    "write.parquet.row-group-check-max-record-count": 100,
+    "write.parquet.row-group-size-bytes": 32 * 2**20,
+}
+
+
+def ensure_dead_letter_table(
+    spark: SparkSession, dead_table: str, location: str | None = None
+) -> None:
+    """``location``: where it is made, if it is not there yet; None: where the catalog chooses."""
+    place = f" LOCATION '{location}'" if location else ""  # of plain letters, by the settings
+    later = ", ".join(f"{name} {kind}" for name, kind in _LATER_COLUMNS.items())
+    properties = ", ".join(f"'{name}' = '{value}'" for name, value in _PROPERTIES.items())
+    spark.sql(
+        f"CREATE TABLE IF NOT EXISTS {dead_table} ({_COLUMNS}, {later}) USING iceberg"
+        f"{place} TBLPROPERTIES ({properties})"
+    )
+    known = spark.table(dead_table).columns
+    missing = [f"{name} {kind}" for name, kind in _LATER_COLUMNS.items() if name not in known]
+    if missing:
+        spark.sql(f"ALTER TABLE {dead_table} ADD COLUMNS ({', '.join(missing)})")
+        spark.sql(f"ALTER TABLE {dead_table} SET TBLPROPERTIES ({properties})")
+
+
+def keep_dead_letters(
+    spark: SparkSession,
+    dead: DataFrame,
+    dead_table: str,
+    entry: Entry,
+    is_skipped: bool,
+    location: str | None = None,
+) -> None:
+    """Write the records that a commit is about to pass over.
+
+    This comes before that commit, and may come again if the commit then fails: a record is known by
+    its place in the log, so the second time only moves ``last_seen`` and what is said about it. What
+    is kept once stays: a run that is set to skip takes nothing away from one that is not.
+    """
+    ensure_dead_letter_table(spark, dead_table, location)
+    content = ("key", "value", "headers")
+    letters = dead.select(
+        F.lit(entry.topic_id).alias("topic_id"),
+        F.lit(entry.lineage).alias("lineage"),
+        F.lit(is_skipped).alias("skipped"),
+        *("partition", "offset", "timestamp"),
+        *(F.when(F.lit(not is_skipped), F.col(name)).alias(name) for name in content),
+        F.col("problem").alias("error"),
+        _message(F.col("problem")).alias("message"),
+        named_id(F.col("value")).alias("schema_id"),
+        F.lit(entry.run_id).alias("run_id"),
+    )
+    columns = ", ".join(letters.columns)
+    values = ", ".join(f"seen.{name}" for name in letters.columns)
+    told = ", ".join(f"{name} = seen.{name}" for name in ("error", "message", "schema_id"))
+    kept = ", ".join(f"{name} = coalesce(kept.{name}, seen.{name})" for name in content)
+    with named_view(spark, letters) as view:
+        spark.sql(
+            f"""
+            MERGE INTO {dead_table} AS kept USING {view} AS seen
+            ON kept.partition = seen.partition AND kept.offset = seen.offset
+                AND {_of_table(entry, "kept.")} AND {_in_range(entry, "kept.")}
+            WHEN MATCHED THEN UPDATE SET {told}, {kept},
+                skipped = kept.skipped AND seen.skipped, last_seen = current_timestamp()
+            WHEN NOT MATCHED THEN INSERT ({columns}, first_seen, last_seen)
+            VALUES ({values}, current_timestamp(), current_timestamp())
+            """  # noqa: S608  (the table's name is made of settings that allow only [a-z0-9_])
+        )
+
+
+def letters_aside(spark: SparkSession, dead_table: str, entry: Entry) -> DataFrame:
+    """The letters of this building of the table that have not become rows; skipped ones as well.
+
+    Not those that retention dropped. Also those beyond what the table has read: a run has kept them
+    and did not commit, or not yet.
+    """
+    aside = spark.table(dead_table).filter(
+        f"{_of_table(entry)} AND NOT {_is_one_of('replay_id', entry.replays)}"
+    )
+    return without_dropped(aside, entry)
+
+
+def letters_to_replay(spark: SparkSession, dead_table: str, entry: Entry) -> DataFrame:
+    """As above, but only what the table has passed over for good, and kept whole."""
+    aside = letters_aside(spark, dead_table, entry)
+    return aside.filter(f"NOT coalesce(skipped, false) AND {is_before(entry.end)}")
+
+
+def letters_marked(spark: SparkSession, dead_table: str, entry: Entry, replay_id: str) -> DataFrame:
+    marked = f"{_of_table(entry)} AND replay_id = {_text(replay_id)}"
+    return without_dropped(spark.table(dead_table).filter(marked), entry)
+
+
+def letters_older_than(
+    spark: SparkSession, dead_table: str, entry: Entry, before: int
+) -> DataFrame:
+    """Those that retention is to drop now; ``before`` in milliseconds since 1970."""
+    aside = letters_aside(spark, dead_table, entry)
+    return aside.filter(f"timestamp < timestamp_millis({before}) AND {is_before(entry.end)}")
+
+
+def delete_dropped_letters(
+    spark: SparkSession, dead_table: str, entry: Entry, known: Sequence[Entry], before: int
+) -> int:
+    """Dropped letters that no snapshot counts on any more: a rollback brings none of them back.
+
+    ``known``: the entries of all snapshots that there are; ``entry`` is the newest. Letters of a
+    building of the table that no snapshot is from go by their age alone, unless a rebuild that is
+    only beginning may have written them.
+    """
+    of_table = [one for one in known if _of_table(one) == _of_table(entry)]
+    dropped = is_dropped(dropped_in_all((entry, *of_table)))
+    buildings = sorted({_of_table(one) for one in (entry, *known)})
+    of_none = " AND ".join(f"NOT ({one})" for one in buildings)
+    forsaken = f"last_seen < current_timestamp() - INTERVAL {FORSAKEN_AFTER_DAYS} DAYS"
+    doomed = (
+        f"({_of_table(entry)} AND {dropped})"
+        f" OR ({of_none} AND timestamp < timestamp_millis({before}) AND {forsaken})"
+    )
+    count = spark.table(dead_table).filter(doomed).count()
+    if count:
+        spark.sql(f"DELETE FROM {dead_table} WHERE {doomed}")  # noqa: S608  (as above)
+    return count
+
+
+def mark(
+    spark: SparkSession, dead_table: str, places: DataFrame, entry: Entry, replay_id: str
+) -> None:
+    """Let a replay take up the letters at these places.
+
+    Not those that a later replay has taken up (ids grow): this one has then lost its turn without
+    knowing it yet, and must not take them away again from under the other.
+    """
+    is_free = (
+        f"kept.replay_id IS NULL OR (kept.replay_id < {_text(replay_id)}"
+        f" AND NOT {_is_one_of('kept.replay_id', entry.replays)})"
+    )
+    with named_view(spark, places) as view:
+        spark.sql(
+            f"""
+            MERGE INTO {dead_table} AS kept USING {view} AS chosen
+            ON kept.partition = chosen.partition AND kept.offset = chosen.offset
+                AND {_of_table(entry, "kept.")}
+            WHEN MATCHED AND ({is_free}) THEN UPDATE SET replay_id = {_text(replay_id)}
+            """
+        )
+
+
+def without_letters(
+    spark: SparkSession, records: DataFrame, dead_table: str, entry: Entry
+) -> DataFrame:
+    """Leave out the records that stand aside: what is a letter once becomes a row only by replay.
+
+    Needed wherever the log is read again, and a schema may have been registered meanwhile: the record
+    would be a row and a letter.
+    """
+    ensure_dead_letter_table(spark, dead_table)  # an old one may lack a column
+    aside = letters_aside(spark, dead_table, entry).select(*PLACE)
+    return records.join(aside, list(PLACE), "left_anti")
+
+
+def see_again(spark: SparkSession, dead_table: str, entry: Entry) -> None:
+    """The letters of the offsets that the entry passes over."""
+    passed_over = [
+        f"(partition = {p} AND offset >= {entry.start.get(p, 0)} AND offset < {end})"
+        for p, end in sorted(entry.end.items())
+    ]
+    spark.sql(
+        f"UPDATE {dead_table} SET last_seen = current_timestamp()"  # noqa: S608  (as above)
+        f" WHERE {_of_table(entry)} AND ({' OR '.join([*passed_over, 'false'])})"
+    )
+
+
+def _message(problem: Column) -> Column:
+    classes = [*EXPLAINED, *(f"{KEY_PREFIX}{name}" for name in EXPLAINED)]
+
+    def branch(otherwise: Column, name: str) -> Column:
+        return F.when(problem == name, explanation(name)).otherwise(otherwise)
+
+    return reduce(branch, classes, F.lit(None).cast("string"))
+
+
+def _of_table(entry: Entry, prefix: str = "") -> str:
+    """Letters of an earlier building of the table, or of a topic that was made anew, do not count."""
+    topic_id, lineage = _text(entry.topic_id), _text(entry.lineage)
+    return f"{prefix}topic_id = {topic_id} AND {prefix}lineage = {lineage}"
+
+
+def _in_range(entry: Entry, prefix: str) -> str:
+    """What the entry passes over, so that the files of older letters stay closed."""
+    first = min(entry.start.values(), default=0)
+    end = max(entry.end.values(), default=0)
+    return f"{prefix}offset >= {first} AND {prefix}offset < {end}"
+
+
+def _is_one_of(column: str, values: Iterable[str]) -> str:
+    """Also for null, which is none of them."""
+    listed = ", ".join(_text(value) for value in values)
+    return f"coalesce({column} IN ({listed}), false)" if listed else "false"
+
+
+def _text(value: str) -> str:
+    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"

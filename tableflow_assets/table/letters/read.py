@@ -1,0 +1,205 @@
+"""A topic's dead letters as people see them: counted by class, listed, or one of them whole.
+
+Read with pyiceberg, and only the columns that are needed: contents may be large.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any, cast
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyiceberg.expressions import (
+    AlwaysTrue,
+    And,
+    BooleanExpression,
+    EqualTo,
+    GreaterThanOrEqual,
+)
+from pyiceberg.table import Table
+
+from tableflow_assets.decode.problems import explanation
+from tableflow_assets.lake.catalog import RestCatalog
+from tableflow_assets.settings.settings import Topic
+from tableflow_assets.table.ledger import Entry, Ledger, read_entries, read_ledger
+
+# Their constructors take a column's name, which their type hints do not know.
+_EqualTo, _GreaterThanOrEqual = cast(Any, (EqualTo, GreaterThanOrEqual))
+STATES = ("waiting", "replayed", "skipped")
+LISTED = ("partition", "offset", "timestamp", "error", "schema_id", "run_id")
+SEEN = ("first_seen", "last_seen")
+
+
+@dataclass(frozen=True)
+class LetterClass:
+    """All letters with the same error; ``example``: the place of one, `partition:offset`."""
+
+    error: str
+    waiting: int
+    replayed: int
+    skipped: int
+    first_seen: datetime
+    last_seen: datetime
+    example: str
+    message: str
+
+    @property
+    def letters(self) -> int:
+        return self.waiting + self.replayed + self.skipped
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class NewestRun:
+    """The run that read from the log last: how many offsets, and its letters by class."""
+
+    run_id: str
+    offsets: int
+    letters: Mapping[str, int]
+
+
+class Letters:
+    """Those that count: of the topic as it is, of this building of its table, and committed."""
+
+    def __init__(self, dead: Table | None, ledger: Ledger) -> None:
+        self._dead, self._entry = dead, ledger.entry
+
+    def classes(self, error: str | None = None) -> list[LetterClass]:
+        """The most frequent first."""
+        found = self._read(("partition", "offset", "error", *SEEN), _of_class(error))
+        classes = []
+        for name in pc.unique(found["error"]).to_pylist():
+            of_class = found.filter(pc.equal(found["error"], name))
+            states = {
+                r["values"]: r["counts"] for r in pc.value_counts(of_class["state"]).to_pylist()
+            }
+            classes.append(
+                LetterClass(
+                    error=name,
+                    **{state: states.get(state, 0) for state in STATES},
+                    first_seen=pc.min(of_class["first_seen"]).as_py(),
+                    last_seen=pc.max(of_class["last_seen"]).as_py(),
+                    example=f"{of_class['partition'][0]}:{of_class['offset'][0]}",
+                    message=explanation(name),
+                )
+            )
+        return sorted(classes, key=lambda one: (-one.letters, one.error))
+
+    def listed(self, limit: int, error: str | None = None) -> list[dict[str, Any]]:
+        """In the order of the log, the first so many."""
+        found = self._read((*LISTED, *SEEN), _of_class(error))
+        return found.slice(0, limit).to_pylist()  # type: ignore[no-any-return]
+
+    def at(self, partition: int, offset: int) -> dict[str, Any] | None:
+        where = And(_EqualTo("partition", partition), _EqualTo("offset", offset))
+        columns = (*LISTED, *SEEN, "key", "value", "headers", "replay_id", "lineage")
+        found = self._read(columns, where).to_pylist()
+        return found[0] | {"message": explanation(found[0]["error"])} if found else None
+
+    def count_in(self, start: Mapping[int, int], end: Mapping[int, int]) -> dict[str, int]:
+        """By class, of the offsets [start, end) of every partition; replayed or not."""
+        found = self._read(("partition", "offset", "error"))
+        found = found.filter(_between(found, start, end))
+        counts = pc.value_counts(found["error"]).to_pylist()
+        return {one["values"]: one["counts"] for one in counts}
+
+    def _read(self, columns: Sequence[str], where: BooleanExpression | None = None) -> pa.Table:
+        """These columns and ``state``, in the order of the log.
+
+        A column that an old table does not have yet is null.
+        """
+        needed = ("partition", "offset", "timestamp", "skipped", "replay_id")
+        names = dict.fromkeys((*columns, *needed))
+        if self._dead is None:
+            return pa.table(
+                {name: pa.array([], _TYPES.get(name, pa.string())) for name in [*names, "state"]}
+            )
+        known = [name for name in names if name in self._dead.schema().column_names]
+        of_table = And(
+            _EqualTo("topic_id", self._entry.topic_id), _EqualTo("lineage", self._entry.lineage)
+        )
+        scan = self._dead.scan(
+            row_filter=And(of_table, where or AlwaysTrue()), selected_fields=tuple(known)
+        )
+        found = scan.to_arrow()
+        for name in names:
+            if name not in known:
+                found = found.append_column(name, pa.nulls(len(found), pa.string()))
+        # What lies at or beyond the ledger's end was kept ahead of a commit that did not happen.
+        found = found.filter(_between(found, {}, self._entry.end))
+        found = found.filter(pc.invert(_are_dropped(found, self._entry)))
+        in_order = found.sort_by([("partition", "ascending"), ("offset", "ascending")])
+        return in_order.append_column("state", _states(in_order, self._entry))
+
+
+_TYPES = {"partition": pa.int32(), "offset": pa.int64(), "skipped": pa.bool_()} | dict.fromkeys(
+    ("timestamp", *SEEN), pa.timestamp("us", "UTC")
+)
+
+
+def letters_of(catalog: RestCatalog, topic: Topic, table: Table) -> Letters:
+    """``table``: the topic's own, whose ledger says which letters count."""
+    return Letters(catalog.find(topic.dead_letter_table), read_ledger(table))
+
+
+def newest_run(catalog: RestCatalog, topic: Topic, table: Table) -> NewestRun | None:
+    """None where no run has read anything yet, or the snapshots that told of it have expired."""
+    commits = [entry for _, entry in read_entries(table) if entry.kind == "records"]
+    if not commits:
+        return None
+    newest = commits[0]
+    oldest = newest
+    for entry in commits:
+        if not entry.run_id or entry.run_id != newest.run_id or entry.lineage != newest.lineage:
+            break
+        oldest = entry
+    offsets = sum(end - oldest.start.get(p, 0) for p, end in newest.end.items())
+    letters = letters_of(catalog, topic, table).count_in(oldest.start, newest.end)
+    return NewestRun(newest.run_id, offsets, letters)
+
+
+def kept_ahead(catalog: RestCatalog, topic: Topic, entry: Entry) -> int:
+    """How many letters an earlier attempt at the entry's offsets has kept before it failed."""
+    dead = catalog.find(topic.dead_letter_table)
+    if dead is None:
+        return 0
+    of_table = And(_EqualTo("topic_id", entry.topic_id), _EqualTo("lineage", entry.lineage))
+    first = _GreaterThanOrEqual("offset", min(entry.start.values(), default=0))
+    columns = ("partition", "offset")
+    found = dead.scan(row_filter=And(of_table, first), selected_fields=columns).to_arrow()
+    return int(pc.sum(_between(found, entry.start, entry.end)).as_py() or 0)
+
+
+def _of_class(error: str | None) -> BooleanExpression | None:
+    return None if error is None else _EqualTo("error", error)
+
+
+def _states(found: pa.Table, entry: Entry) -> pa.Array:
+    replays = pa.array(entry.replays, pa.string())
+    is_replayed = pc.is_in(found["replay_id"].cast(pa.string()), value_set=replays)
+    is_skipped = pc.fill_null(found["skipped"], False)
+    return pc.if_else(is_replayed, "replayed", pc.if_else(is_skipped, "skipped", "waiting"))
+
+
+def _are_dropped(found: pa.Table, entry: Entry) -> pa.Array:
+    """Retention's; they are deleted only later."""
+    dropped = pa.array([False] * len(found), pa.bool_())
+    for one in entry.dropped:
+        before = pa.scalar(one.before * 1000, pa.timestamp("us", "UTC"))
+        is_old = pc.less(found["timestamp"], before)
+        dropped = pc.or_(dropped, pc.and_(is_old, _between(found, {}, one.end)))
+    return dropped
+
+
+def _between(found: pa.Table, start: Mapping[int, int], end: Mapping[int, int]) -> pa.Array:
+    chosen = pa.array([False] * len(found), pa.bool_())
+    for partition, to in end.items():
+        offset = found["offset"]
+        is_in = pc.and_(pc.greater_equal(offset, start.get(partition, 0)), pc.less(offset, to))
+        chosen = pc.or_(chosen, pc.and_(pc.equal(found["partition"], partition), is_in))
+    return chosen

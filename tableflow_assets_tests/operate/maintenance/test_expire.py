@@ -1,0 +1,102 @@
+"""Expiry: what goes with old snapshots, and what stays however old."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from tableflow_assets.base.errors import LedgerError, MaintenanceFailed
+from tableflow_assets.operate.maintenance.compact import compact
+from tableflow_assets.operate.maintenance.expire import expire
+from tableflow_assets.operate.maintenance.health import health
+from tableflow_assets.operate.maintenance.manifests import rewrite_manifests
+from tableflow_assets.operate.maintenance.orphans import _listed
+from tableflow_assets.pipeline import Pipeline
+from tableflow_assets.table.delta.lifecycle import standing
+from tableflow_assets.table.ledger import TAG, read_ledger
+from tableflow_assets_tests.kafka_topics import KafkaTopic
+from tableflow_assets_tests.operate.maintenance.conftest import commit_days, commit_keys
+from tableflow_assets_tests.tables import head_of, letters_of, rows_of, table_of, verified
+
+pytestmark = pytest.mark.usefixtures("two_are_many")
+NOW = timedelta(0)
+
+
+def snapshots_of(pipeline: Pipeline) -> set[int]:
+    return {snapshot.snapshot_id for snapshot in table_of(pipeline).snapshots()}
+
+
+def listed_data_files(pipeline: Pipeline) -> set[str]:
+    """By asking the object store."""
+    return {one.file for one in _listed(table_of(pipeline)) if one.file.endswith(".parquet")}
+
+
+@pytest.mark.parametrize("kind", ["by_day", "keyed"])
+def test_the_ledger_is_read_after_compactions_with_expiry_in_between(
+    kind: str, request: pytest.FixtureRequest, kafka_topic: KafkaTopic
+) -> None:
+    pipeline: Pipeline = request.getfixturevalue(kind)
+    commit_keys(pipeline, kafka_topic, 2)
+    before, rows = read_ledger(table_of(pipeline)), rows_of(pipeline)
+    for _ in range(2):  # twice: then the first compaction is old, too
+        found = health(pipeline.catalog, pipeline.topic)
+        compact(pipeline, windows=[window.name for window in found.windows])
+        rewrite_manifests(pipeline)
+        planned = expire(pipeline, older_than=NOW, force=True, dry_run=True)
+        assert expire(pipeline, older_than=NOW, force=True).snapshots == planned.snapshots
+    after = read_ledger(table_of(pipeline))
+    assert (after.entry, after.committed_at_ms) == (before.entry, before.committed_at_ms)
+    assert rows_of(pipeline) == rows
+    assert standing(pipeline.catalog, table_of(pipeline)).behind == 0
+    commit_keys(pipeline, kafka_topic, 1)
+    verified(pipeline)
+    # The old files were needed by the entry's snapshot; with a newer entry they are not.
+    files = listed_data_files(pipeline)
+    gone = expire(pipeline, older_than=NOW, force=True).tables[0]
+    assert gone.data_files >= 2
+    assert len(files - listed_data_files(pipeline)) == gone.data_files + gone.delete_files
+    verified(pipeline)
+
+
+def test_tags_stay_readable_and_so_does_the_state_before_the_present(
+    by_day: Pipeline, kafka_topic: KafkaTopic
+) -> None:
+    commit_days(by_day, kafka_topic, 1, 0)
+    tagged = head_of(by_day)
+    table = table_of(by_day)
+    table.manage_snapshots().create_tag(tagged, "audit").commit()
+    commit_days(by_day, kafka_topic, 1, 1)
+    commit_days(by_day, kafka_topic, 1, 2)
+    previous = head_of(by_day)
+    commit_days(by_day, kafka_topic, 1, 3)
+    kept = snapshots_of(by_day)
+    with pytest.raises(MaintenanceFailed, match="only 30 minutes: a query that began before"):
+        expire(by_day, older_than=timedelta(minutes=30))
+    assert expire(by_day, older_than=timedelta(hours=1)).snapshots == 0
+    assert expire(by_day, older_than=NOW, force=True, dry_run=True).snapshots == 2
+    assert snapshots_of(by_day) == kept
+    assert expire(by_day, older_than=NOW, force=True).snapshots == 2
+    assert snapshots_of(by_day) == {tagged, previous, head_of(by_day)}
+    assert table_of(by_day).scan(snapshot_id=tagged).to_arrow().num_rows == 1
+    assert table_of(by_day).scan(snapshot_id=previous).to_arrow().num_rows == 3
+    assert table_of(by_day).metadata.refs[TAG].snapshot_id == head_of(by_day)
+
+
+def test_a_table_that_somebody_else_has_changed_keeps_its_way_back(
+    by_day: Pipeline, kafka_topic: KafkaTopic
+) -> None:
+    commit_days(by_day, kafka_topic, 1, 0)
+    kafka_topic.send_bytes([b"no Avro at all"])
+    by_day.catch_up()
+    assert len(letters_of(by_day)) == 1
+    assert [one.table for one in expire(by_day, dry_run=True).tables] == [
+        by_day.topic.table,
+        by_day.topic.dead_letter_table,
+    ]
+    table = table_of(by_day)
+    table.append(table.scan().to_arrow())
+    kept = snapshots_of(by_day)
+    with pytest.raises(LedgerError):
+        expire(by_day, older_than=NOW, force=True)
+    assert snapshots_of(by_day) == kept

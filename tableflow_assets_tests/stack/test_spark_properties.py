@@ -1,0 +1,144 @@
+"""What a Spark server is told: for the embedded one with keys, for others with where they are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from pyspark.sql.connect.session import SparkSession
+
+from tableflow_assets.settings.settings import load_settings
+from tableflow_assets.stack import connections
+from tableflow_assets.stack.spark import SparkServer
+from tableflow_assets.stack.spark_properties import embedded_properties, spark_properties
+from tableflow_assets.stack.state import StackState
+from tableflow_assets.tableflow import Tableflow
+from tableflow_assets_tests.moto_aws import BUCKET, KEY, SECRET, running_aws
+
+WAREHOUSE = """
+warehouse:
+  location: s3://lake/tables
+  region: eu-west-1
+  access_key: {env: LAKE_KEY}
+  secret_key: {aws_secret: lake/writer, key: secret}
+catalog:
+  uri: https://catalog.example/
+  client_id: {env: CLIENT}
+  client_secret: {aws_secret: catalog}
+spark: {remote: "sc://spark:15002", catalog: ice}
+"""
+ROLE = """
+warehouse:
+  location: s3://lake/tables
+  region: eu-west-1
+  role_arn: arn:aws:iam::123456789012:role/writer
+  external_id: customer-7
+  sse: {type: kms, kms_key: "arn:aws:kms:eu-west-1:123456789012:key/0f8c"}
+catalog: {uri: "https://catalog.example/", token: {env: TOKEN}}
+spark: {remote: "sc://spark:15002"}
+"""
+
+
+@contextmanager
+def closing_session(remote: str) -> Iterator[SparkSession]:
+    session = SparkSession.builder.remote(remote).create()
+    try:
+        yield session
+    finally:
+        session.stop()
+
+
+def properties(folder: Path, text: str) -> dict[str, str]:
+    file = folder / "tableflow.yaml"
+    file.write_text(text)
+    return spark_properties(load_settings(file))
+
+
+def test_secrets_are_where_they_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAKE_KEY", "in-the-clear")
+    found = properties(tmp_path, WAREHOUSE)
+    iceberg, hadoop = "spark.sql.catalog.ice.", "spark.hadoop.fs.s3a."
+    assert found["spark.sql.catalog.ice"] == "org.apache.iceberg.spark.SparkCatalog"
+    assert found[f"{iceberg}warehouse"] == "s3://lake/tables"
+    assert found[f"{iceberg}client.region"] == found[f"{hadoop}endpoint.region"] == "eu-west-1"
+    assert found[f"{iceberg}s3.access-key-id"] == found[f"{hadoop}access.key"] == "<env:LAKE_KEY>"
+    assert found[f"{hadoop}secret.key"] == "<aws:lake/writer#secret>"
+    assert found[f"{iceberg}credential"] == "<env:CLIENT>:<aws:catalog>"
+    assert "in-the-clear" not in str(found)
+    for absent in ("s3.endpoint", "s3.path-style-access", "s3.sse.type", "client.factory"):
+        assert iceberg + absent not in found
+
+
+def test_a_role_and_encryption_are_told_to_both_file_systems(tmp_path: Path) -> None:
+    found = properties(tmp_path, ROLE)
+    iceberg, hadoop = "spark.sql.catalog.lake.", "spark.hadoop.fs.s3a."
+    role, key = (
+        "arn:aws:iam::123456789012:role/writer",
+        "arn:aws:kms:eu-west-1:123456789012:key/0f8c",
+    )
+    assert found[f"{iceberg}client.factory"].endswith(".AssumeRoleAwsClientFactory")
+    assert found[f"{iceberg}client.assume-role.arn"] == found[f"{hadoop}assumed.role.arn"] == role
+    assert found[f"{iceberg}client.assume-role.external-id"] == "customer-7"
+    assert found[f"{hadoop}assumed.role.external.id"] == "customer-7"
+    assert found[f"{hadoop}aws.credentials.provider"].endswith(".AssumedRoleCredentialProvider")
+    assert (found[f"{iceberg}s3.sse.type"], found[f"{iceberg}s3.sse.key"]) == ("kms", key)
+    assert found[f"{hadoop}encryption.algorithm"] == "SSE-KMS"
+    assert found[f"{hadoop}encryption.key"] == key
+    assert found[f"{iceberg}token"] == "<env:TOKEN>"
+    assert f"{iceberg}credential" not in found
+
+
+def test_the_embedded_server_gets_the_same_with_its_keys(tmp_path: Path) -> None:
+    state = StackState(tmp_path)
+    state.ports = {"spark": 1, "s3": 2, "iceberg": 3}
+    state.access_key, state.secret_key = "the-key", "the-secret"
+    found = embedded_properties("lake", state)
+    assert found["spark.sql.catalog.lake.credential"] == "the-key:the-secret"
+    assert found["spark.sql.catalog.lake.s3.path-style-access"] == "true"
+    assert found["spark.hadoop.fs.s3a.path.style.access"] == "true"
+    assert found["spark.hadoop.fs.s3a.secret.key"] == "the-secret"
+    assert found.items() <= SparkServer(state)._configuration().items()
+
+
+def test_a_spark_server_with_them_writes_encrypted_objects(
+    tableflow: Tableflow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Iceberg's own names for what we tell it, proven by what it then sends."""
+    key = "arn:aws:kms:eu-west-1:123456789012:key/0f8c"
+    with running_aws(monkeypatch) as aws:
+        warehouse = (
+            f"warehouse: {{location: 's3://{BUCKET}/', endpoint: '{aws.endpoint}', region: eu-west-1,"
+            f" path_style: true, sse: {{type: kms, kms_key: '{key}'}},"
+            " access_key: {env: A}, secret_key: {env: B}}\ncatalog: {uri: 'http://c'}\n"
+            "spark: {remote: 'sc://s', catalog: encrypted}\n"
+        )
+        told = properties(tmp_path, warehouse)
+        prefix = "spark.sql.catalog.encrypted"
+        mine = {name: value for name, value in told.items() if name.startswith(prefix)}
+        # What is for the whole server goes to this catalog only: others use it at the same time.
+        hadoop = {name: value for name, value in told.items() if name.startswith("spark.hadoop.")}
+        mine |= {f"{prefix}.{name.removeprefix('spark.')}": v for name, v in hadoop.items()}
+        mine |= {
+            f"{prefix}.s3.access-key-id": KEY,
+            f"{prefix}.s3.secret-access-key": SECRET,
+            f"{prefix}.hadoop.fs.s3a.access.key": KEY,
+            f"{prefix}.hadoop.fs.s3a.secret.key": SECRET,
+            f"{prefix}.hadoop.fs.s3.impl.disable.cache": "true",
+            # A catalog without a server: it writes metadata through Hadoop, and rows as Iceberg does.
+            f"{prefix}.type": "hadoop",
+        }
+        # A session of its own, with which the catalog goes.
+        with closing_session(connections.spark_address(tableflow.settings)) as spark:
+            for name, value in mine.items():
+                spark.conf.set(name, value)
+            spark.sql("CREATE NAMESPACE IF NOT EXISTS encrypted.ns")
+            spark.sql("CREATE TABLE encrypted.ns.t USING iceberg AS SELECT 1 AS id")
+            assert spark.table("encrypted.ns.t").count() == 1
+    written = aws.written(f"/{BUCKET}/")
+    for end in (".parquet", ".avro", ".metadata.json"):
+        assert any(one.path.endswith(end) for one in written), end
+    for one in written:
+        assert one.headers["x-amz-server-side-encryption"] == "aws:kms", one.path
+        assert one.headers["x-amz-server-side-encryption-aws-kms-key-id"] == key
