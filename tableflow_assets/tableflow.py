@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
+from typing import Protocol, TypedDict
 
 from pyiceberg.table import Table
 from pyspark.sql import SparkSession
@@ -20,30 +23,59 @@ from tableflow_assets.source.discovery import discover, known_topics
 from tableflow_assets.source.log import Log
 from tableflow_assets.source.registry import Registry
 from tableflow_assets.stack import connections
+from tableflow_assets.table.handle import TableHandle
 from tableflow_assets.table.known_tables import existing_table
+
+
+class Servers(Protocol):
+    """How the servers are connected to: each method is called when its server is first needed."""
+
+    def log(self) -> Log: ...
+    def registry(self) -> Registry: ...
+    def catalog(self) -> RestCatalog: ...
+    def spark(self) -> SparkSession: ...
+
+
+@dataclass(frozen=True)
+class ServersOfSettings:
+    """Those that the settings name; the embedded stack's where they name none."""
+
+    settings: Settings
+
+    def log(self) -> Log:
+        return Log(connections.kafka_access(self.settings))
+
+    def registry(self) -> Registry:
+        schemas = self.settings.state_dir / "schemas"
+        return Registry(connections.registry_access(self.settings), schemas)
+
+    def catalog(self) -> RestCatalog:
+        return RestCatalog(
+            connections.catalog_connection(self.settings), connections.s3_connection(self.settings)
+        )
+
+    def spark(self) -> SparkSession:
+        return connect_spark(connections.spark_address(self.settings))
 
 
 class Tableflow:
     """Connects lazily, so that asking for one thing never needs the servers of another."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, servers: Servers | None = None) -> None:
         self.settings = settings
+        self._servers = servers or ServersOfSettings(settings)
 
     @cached_property
     def log(self) -> Log:
-        return Log(connections.kafka_access(self.settings))
+        return self._servers.log()
 
     @cached_property
     def registry(self) -> Registry:
-        return Registry(
-            connections.registry_access(self.settings), self.settings.state_dir / "schemas"
-        )
+        return self._servers.registry()
 
     @cached_property
     def catalog(self) -> RestCatalog:
-        return RestCatalog(
-            connections.catalog_connection(self.settings), connections.s3_connection(self.settings)
-        )
+        return self._servers.catalog()
 
     @cached_property
     def publisher(self) -> Publisher:
@@ -51,7 +83,7 @@ class Tableflow:
 
     @cached_property
     def spark(self) -> SparkSession:
-        return connect_spark(connections.spark_address(self.settings))
+        return self._servers.spark()
 
     def close(self) -> None:
         """Give the Spark session back, while its server is still there."""
@@ -98,22 +130,39 @@ class Tableflow:
         """In an order in which each comes after those that it reads."""
         return products_of(self.settings)
 
-    def runner(self, product: Product) -> Runner:
-        return Runner(
-            product=product,
-            catalog=self.catalog,
-            spark_catalog=self.settings.spark_catalog,
-            state_dir=self.settings.state_dir,
-            connect_spark=lambda: self.spark,
-        )
-
     def pipeline(self, topic: Topic) -> Pipeline:
+        """A topic's table with its way from the log."""
         return Pipeline(
-            topic=topic,
+            spec=topic,
             log=self.log,
             registry=self.registry,
-            catalog=self.catalog,
-            spark_catalog=self.settings.spark_catalog,
-            state_dir=self.settings.state_dir,
-            connect_spark=lambda: self.spark,
+            publisher=self.publisher,
+            **self._connections(),
         )
+
+    def runner(self, product: Product) -> Runner:
+        """A product's table with its way from its inputs."""
+        return Runner(
+            spec=product.topic, product=product, publisher=self.publisher, **self._connections()
+        )
+
+    def handle(self, table: Topic) -> TableHandle:
+        """Any table, for work that never touches the log."""
+        return TableHandle(spec=table, **self._connections())
+
+    def _connections(self) -> _Connections:
+        return {
+            "catalog": self.catalog,
+            "spark_catalog": self.settings.spark_catalog,
+            "state_dir": self.settings.state_dir,
+            "connect_spark": lambda: self.spark,
+        }
+
+
+class _Connections(TypedDict):
+    """What every handle of a table holds."""
+
+    catalog: RestCatalog
+    spark_catalog: str
+    state_dir: Path
+    connect_spark: Callable[[], SparkSession]

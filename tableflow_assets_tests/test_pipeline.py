@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyiceberg.table import Table
 
 from tableflow_assets.base.errors import SchemaNotFound, Suspended, TopicNotFound
 from tableflow_assets.pipeline import NOTHING, Pipeline
@@ -48,6 +49,26 @@ def test_records_land_once_and_a_second_run_adds_nothing(
         newest_commit_only=True,
     )
     assert sum(result.rows for result in newest) == 100
+
+
+def test_a_commit_loads_the_table_three_times_at_most(
+    tableflow: Tableflow, kafka_topic: KafkaTopic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once to plan, once to begin, and once to see where Spark has left our branch."""
+    pipeline = pipeline_of(tableflow, kafka_topic)
+    kafka_topic.send(PAYMENT, payments(3))
+    pipeline.catch_up()
+    kafka_topic.send(PAYMENT, payments(3))
+    loads, load_table = [], tableflow.catalog.iceberg.load_table
+
+    def counted(identifier: tuple[str, str]) -> Table:
+        loads.append(identifier)
+        return load_table(identifier)
+
+    monkeypatch.setattr(tableflow.catalog.iceberg, "load_table", counted)
+    assert pipeline.catch_up().rows == 3
+    own_table = [identifier for identifier in loads if identifier[-1] == pipeline.topic.table]
+    assert len(own_table) == 3
 
 
 def test_a_row_has_its_values_and_its_place_in_the_log(

@@ -16,7 +16,7 @@ from tableflow_assets.bench.bulk_topic import BulkTopic
 from tableflow_assets.pipeline import Pipeline
 from tableflow_assets.settings.settings import Settings, Topic
 from tableflow_assets.table.delta.checkpoint import EVERY, is_due
-from tableflow_assets.table.delta.lifecycle import keep_in_step, standing
+from tableflow_assets.table.delta.lifecycle import keep_in_step, mirror_status
 from tableflow_assets.table.snapshots import total_now
 from tableflow_assets.tableflow import Tableflow
 
@@ -128,7 +128,7 @@ class _Bench:
             raise AssertionError("a commit leaves a table")
         began = time.perf_counter()
         keep_in_step(self._tableflow.catalog, table, pipeline.topic)
-        return time.perf_counter() - began, standing(self._tableflow.catalog, table).version
+        return time.perf_counter() - began, mirror_status(self._tableflow.catalog, table).version
 
 
 class _Watch:

@@ -17,7 +17,7 @@ from tableflow_assets.settings.settings import load_settings
 
 if TYPE_CHECKING:
     from tableflow_assets.publish.publisher import Publisher
-    from tableflow_assets.publish.status import Standing
+    from tableflow_assets.publish.status import CatalogStatus
     from tableflow_assets.settings.settings import Topic
     from tableflow_assets.tableflow import Tableflow
 
@@ -108,23 +108,23 @@ def _owner(tableflow: Tableflow) -> list[object]:
 def _each(
     tableflow: Tableflow,
     topics: tuple[str, ...],
-    act: Callable[[Publisher, Topic], list[Standing]],
-) -> list[Standing]:
+    act: Callable[[Publisher, Topic], list[CatalogStatus]],
+) -> list[CatalogStatus]:
     publisher, chosen = tableflow.publisher, tableflow.tables(topics)
     with ThreadPoolExecutor(AT_ONCE) as pool:  # most of it is waiting for answers
         found = pool.map(lambda topic: act(publisher, topic), chosen)
         return [standing for standings in found for standing in standings]
 
 
-def _is_well(standing: Standing) -> bool:
+def _is_well(standing: CatalogStatus) -> bool:
     """In step, or nothing to be in step with: no table yet, or none of its formats."""
     return standing.is_in_step or (standing.state == "pending" and not standing.can_be_shown)
 
 
 def _show(
-    found: Sequence[Standing],
+    found: Sequence[CatalogStatus],
     as_json: bool,
-    unwanted: Iterable[Standing] = (),
+    unwanted: Iterable[CatalogStatus] = (),
     owner: list[object] | None = None,
 ) -> None:
     of_catalogs = [*([owner] if owner else []), *_by_catalog(found)]
@@ -168,7 +168,7 @@ def _show(
 _COLUMNS = ["catalog", "type", "state", "tables", "behind", "failed"]
 
 
-def _by_catalog(found: Sequence[Standing]) -> list[list[object]]:
+def _by_catalog(found: Sequence[CatalogStatus]) -> list[list[object]]:
     from tableflow_assets.publish.status import state_of_all
 
     rows: list[list[object]] = []

@@ -60,16 +60,16 @@ def _mirrored_table(tableflow: Tableflow, topic: Topic) -> Table:
 
 
 def _catch_up(tableflow: Tableflow, topic: Topic) -> dict[str, Any]:
-    from tableflow_assets.table.delta.lifecycle import standing
+    from tableflow_assets.table.delta.lifecycle import mirror_status
     from tableflow_assets.table.delta.mirror import catch_up
 
     table = _mirrored_table(tableflow, topic)
-    before, written, problem = standing(tableflow.catalog, table), 0, ""
+    before, written, problem = mirror_status(tableflow.catalog, table), 0, ""
     try:
         written = catch_up(tableflow.catalog, table)
     except TableflowError as error:
         problem = str(error)
-    after = standing(tableflow.catalog, table)
+    after = mirror_status(tableflow.catalog, table)
     return {
         "topic": topic.name,
         "behind_before": before.behind,

@@ -18,7 +18,7 @@ from tableflow_assets.commands.show import console, json_option, print_json, pri
 
 if TYPE_CHECKING:
     from tableflow_assets.product.products import Product
-    from tableflow_assets.product.status import Standing
+    from tableflow_assets.product.status import ProductStatus
     from tableflow_assets.tableflow import Tableflow
 
 AT_ONCE = 8  # products that are asked about
@@ -33,12 +33,12 @@ def products() -> None:
 @json_option
 def list_(as_json: bool) -> None:
     """Every product: its rows, and whether it is up to date with what it reads."""
-    from tableflow_assets.product.status import standing
+    from tableflow_assets.product.status import product_status
 
     tableflow = tableflow_with_products()
     catalog = tableflow.catalog
     with ThreadPoolExecutor(AT_ONCE) as pool:  # most of it is waiting for answers
-        found = list(pool.map(lambda one: standing(catalog, one), tableflow.products))
+        found = list(pool.map(lambda product: product_status(catalog, product), tableflow.products))
     if as_json:
         print_json([one.to_json() for one in found])
         return
@@ -58,7 +58,7 @@ def list_(as_json: bool) -> None:
             console.print(told, highlight=False, soft_wrap=True)
 
 
-def _state(one: Standing) -> str:
+def _state(one: ProductStatus) -> str:
     inputs = ", ".join(one.behind)
     texts = {
         "current": "up to date",

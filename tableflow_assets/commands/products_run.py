@@ -16,7 +16,7 @@ from tableflow_assets.base.errors import (
     StackError,
     TableflowError,
 )
-from tableflow_assets.commands.published import tell_catalogs
+from tableflow_assets.commands.published import warn_of_failures
 from tableflow_assets.commands.show import (
     console,
     json_option,
@@ -52,8 +52,8 @@ def run(names: tuple[str, ...], everything: bool, as_json: bool) -> None:
         lambda runner: runner.run("cli", everything=everything),
         asked_for=names,
     )
-    for name in done.answers:
-        tell_catalogs(tableflow, tableflow.table(name))
+    for name, answer in done.answers.items():
+        warn_of_failures(name, answer.catalogs)
     told = [_done(name, one) for name, one in done.answers.items()]
     told += [_done(name) | {"waits": why} for name, why in done.waiting.items()]
     if as_json:

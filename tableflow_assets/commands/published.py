@@ -1,23 +1,23 @@
-"""After a command has committed to a table: the catalogs that show it are told."""
+"""After a command has committed to a table: what the catalogs that show it made of that."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import click
 
 if TYPE_CHECKING:
-    from tableflow_assets.settings.settings import Topic
-    from tableflow_assets.tableflow import Tableflow
+    from tableflow_assets.publish.status import CatalogStatus
 
 
-def tell_catalogs(tableflow: Tableflow, table: Topic) -> None:
-    """What a catalog has wrong is said, and is no failure of the command: the rows are committed."""
-    for standing in tableflow.publisher.publish(table):
-        if standing.state == "failed":
+def warn_of_failures(table: str, catalogs: Iterable[CatalogStatus]) -> None:
+    """A catalog that failed is no failure of the command: the rows are committed."""
+    for status in catalogs:
+        if status.state == "failed":
             click.secho(
-                f"{table.name} is committed, but {standing.catalog} does not show it:"
-                f" {standing.reason}\n  Next step: {standing.next_step}",
+                f"{table} is committed, but {status.catalog} does not show it:"
+                f" {status.reason}\n  Next step: {status.next_step}",
                 fg="yellow",
                 err=True,
             )

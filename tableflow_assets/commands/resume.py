@@ -71,7 +71,9 @@ def _accept_loss(pipeline: Pipeline, yes: bool) -> Lost:
         for partition, offsets in sorted(expected.items()):
             click.echo(f"{name} partition {partition}: {_range(offsets)} are lost.", err=True)
         click.confirm("Go on without them?", abort=True, err=True)
-    return pipeline.accept_loss()
+    from tableflow_assets.operate.accept_loss import accept_loss
+
+    return accept_loss(pipeline)
 
 
 def _expired(pipeline: Pipeline) -> Lost:

@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.progress import Progress
 
 from tableflow_assets.base.errors import ServerUnreachable, StackError, TableflowError
-from tableflow_assets.commands.published import tell_catalogs
+from tableflow_assets.commands.published import warn_of_failures
 from tableflow_assets.commands.show import (
     console,
     json_option,
@@ -139,7 +139,8 @@ def materialize(topics: tuple[str, ...], as_json: bool) -> None:
         chosen = tableflow.topics(topics)
         for topic in chosen:
             try:
-                done = _materialize(tableflow.pipeline(topic), progress)
+                pipeline = tableflow.pipeline(topic)
+                done = _materialize(pipeline, progress)
             except (ServerUnreachable, StackError):
                 raise
             except TableflowError as error:
@@ -148,7 +149,7 @@ def materialize(topics: tuple[str, ...], as_json: bool) -> None:
                 failures[topic.name] = error  # this topic's own; the others go on
                 continue
             rows.append([topic.name, done.rows, done.dead_letters, len(done.snapshots)])
-            tell_catalogs(tableflow, topic)
+            warn_of_failures(topic.name, pipeline.publish())
     columns = ["topic", "rows", "dead_letters", "commits"]
     if as_json:
         print_json([dict(zip(columns, row, strict=True)) for row in rows])

@@ -1,6 +1,9 @@
-"""The library's pipeline, and its runs of products, over Dagster's resources."""
+"""The library's front door over Dagster's resources."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeVar
 
 from dagster_pyspark import LazyPySparkResource
 from pyspark.sql import SparkSession
@@ -11,10 +14,41 @@ from tableflow_assets.defs.resources import (
     KafkaResource,
     RegistryResource,
 )
+from tableflow_assets.lake.catalog import RestCatalog
 from tableflow_assets.pipeline import Pipeline
 from tableflow_assets.product.products import Product
 from tableflow_assets.product.runner import Runner
 from tableflow_assets.settings.settings import Settings, Topic
+from tableflow_assets.source.log import Log
+from tableflow_assets.source.registry import Registry
+from tableflow_assets.table.handle import TableHandle
+from tableflow_assets.tableflow import Tableflow
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class ServersOfResources:
+    """The servers behind the resources that an op or a check has asked Dagster for."""
+
+    iceberg: IcebergCatalogResource
+    kafka: KafkaResource | None = None
+    schemas: RegistryResource | None = None
+    pyspark: LazyPySparkResource | None = None
+
+    def log(self) -> Log:
+        return _required(self.kafka).log()
+
+    def registry(self) -> Registry:
+        return _required(self.schemas).client()
+
+    def catalog(self) -> RestCatalog:
+        return self.iceberg.client()
+
+    def spark(self) -> SparkSession:
+        pyspark = _required(self.pyspark)
+        ensure_spark_answers(pyspark.spark_config["spark.remote"])
+        return give_up_soon(pyspark.spark_session)
 
 
 def connected_pipeline(
@@ -25,15 +59,8 @@ def connected_pipeline(
     catalog: IcebergCatalogResource,
     pyspark: LazyPySparkResource | None = None,
 ) -> Pipeline:
-    return Pipeline(
-        topic=topic,
-        log=kafka.log(),
-        registry=registry.client(),
-        catalog=catalog.client(),
-        spark_catalog=settings.spark_catalog,
-        state_dir=settings.state_dir,
-        connect_spark=lambda: _session(pyspark),
-    )
+    servers = ServersOfResources(catalog, kafka, registry, pyspark)
+    return Tableflow(settings, servers).pipeline(topic)
 
 
 def connected_runner(
@@ -42,17 +69,19 @@ def connected_runner(
     catalog: IcebergCatalogResource,
     pyspark: LazyPySparkResource,
 ) -> Runner:
-    return Runner(
-        product=product,
-        catalog=catalog.client(),
-        spark_catalog=settings.spark_catalog,
-        state_dir=settings.state_dir,
-        connect_spark=lambda: _session(pyspark),
-    )
+    return Tableflow(settings, ServersOfResources(catalog, pyspark=pyspark)).runner(product)
 
 
-def _session(pyspark: LazyPySparkResource | None) -> SparkSession:
-    if pyspark is None:
-        raise AssertionError("this op does not use Spark")
-    ensure_spark_answers(pyspark.spark_config["spark.remote"])
-    return give_up_soon(pyspark.spark_session)
+def connected_handle(
+    table: Topic,
+    settings: Settings,
+    catalog: IcebergCatalogResource,
+    pyspark: LazyPySparkResource,
+) -> TableHandle:
+    return Tableflow(settings, ServersOfResources(catalog, pyspark=pyspark)).handle(table)
+
+
+def _required(resource: T | None) -> T:
+    if resource is None:
+        raise AssertionError("this op did not ask for that resource")
+    return resource

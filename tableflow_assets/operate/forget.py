@@ -79,7 +79,7 @@ class _Found:
             self.rows = search.count(rows.select("_kafka.key"))
             self.dead_rows = 0
             if dead is not None:
-                letters = pipeline.spark.table(pipeline.dead_table)
+                letters = pipeline.spark.table(pipeline.dead_letter_table)
                 self.dead_rows = search.count(letters.filter(self._read_letters))
         # Complete only now: with every spelling that was met on the way.
         self.key, self.spellings = search.key, search.spellings()
@@ -117,7 +117,7 @@ class _Found:
                 self._delete(in_spark, "_kafka.key")
             self.table.rewrite(branch)
             self.table.seal(branch, {PROPERTY: entry.to_property()})
-            commits.publish(pipeline.catalog, table, branch, base)
+            pipeline.commit_and_mirror(table, branch, base)
 
     def purge(self) -> Report:
         """After the commit: the dead letters, and whatever still leads to the rows."""
@@ -131,7 +131,7 @@ class _Found:
             return replace(found, table=table)
         if found.dead_letters:
             if self.dead_rows:
-                self._delete(self.pipeline.dead_table, "key", self._read_letters)
+                self._delete(self.pipeline.dead_letter_table, "key", self._read_letters)
             self.dead.rewrite(MAIN_BRANCH)
             self.dead.seal(MAIN_BRANCH, {})
         dead_letters = self.dead.purge(self.dead_rows, self._is_read_letter)

@@ -66,8 +66,7 @@ def rebuild(
             growing.refuse_if_wrong(newest_commit_only=attempt > 0)
             try:
                 tag = f"{OLD_ROWS}_{time.time_ns() // 1_000_000}"
-                head = commits.publish(
-                    pipeline.catalog,
+                head = pipeline.commit_and_mirror(
                     table,
                     branch,
                     base,
@@ -100,7 +99,7 @@ class _Growing:
         on_plan(planned.size)
         for step in steps(pipeline.log, planned, pipeline.topic):
             schemas = pipeline.schemas_of_now()
-            evolve(pipeline.catalog, self.table, pipeline.wanted_columns(schemas))
+            evolve(pipeline.catalog, self.table, pipeline.columns(schemas))
             done = pipeline.write(
                 step, self.ledger(), schemas, self.table, self.branch, self.run_id
             )
@@ -134,7 +133,7 @@ def _table_to_rebuild(pipeline: Pipeline, topic: TopicIdentity) -> Table:
     if pipeline.catalog.find(pipeline.topic.table) is None:
         known_tables.forget(pipeline.state_dir, pipeline.topic, pipeline.catalog.namespace)
     table = pipeline.ensure_table(topic)
-    return evolve(pipeline.catalog, table, pipeline.wanted_columns(pipeline.schemas()))
+    return evolve(pipeline.catalog, table, pipeline.columns(pipeline.schemas()))
 
 
 @contextmanager

@@ -65,7 +65,7 @@ def rebuild_windows(
                 writer.overwrite(_in_windows("_kafka.timestamp", start, end))
                 seen = decoded.counts()
             _refuse_new_dead_letters(pipeline, seen.dead)
-            head = commits.publish(pipeline.catalog, table, branch, ledger.head)
+            head = pipeline.commit_and_mirror(table, branch, ledger.head)
         return Committed(rows=seen.records, dead_letters=0, skipped=0, snapshots=(head,))
 
 
@@ -137,7 +137,7 @@ def _refuse_what_retention_dropped(topic: Topic, entry: Entry, end: datetime) ->
 def _without_dead_letters(pipeline: Pipeline, records: DataFrame, ledger: Ledger) -> DataFrame:
     if pipeline.catalog.find(pipeline.topic.dead_letter_table) is None:
         return records
-    return without_letters(pipeline.spark, records, pipeline.dead_table, ledger.entry)
+    return without_letters(pipeline.spark, records, pipeline.dead_letter_table, ledger.entry)
 
 
 def _refuse_new_dead_letters(pipeline: Pipeline, dead: int) -> None:

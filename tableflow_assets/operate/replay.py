@@ -110,7 +110,7 @@ class _Replay:
         table = self._table()
         ledger = read_ledger(table)
         plan(self.pipeline.log, self.topic, ledger)  # refuses another log than the rows are from
-        with named_spark_errors(self.pipeline.dead_table):
+        with named_spark_errors(self.pipeline.dead_letter_table):
             return choose(self.pipeline, self.topic, self.schemas, ledger.entry, error)
 
     def reserve(self) -> None:
@@ -120,13 +120,13 @@ class _Replay:
             catalog = self.pipeline.catalog
             with commits.own_branch(catalog, table, ledger.head) as branch:
                 commits.append_nothing(catalog, table, branch, entry)
-                return commits.publish(catalog, table, branch, ledger.head)
+                return self.pipeline.commit_and_mirror(table, branch, ledger.head)
 
         self._insist(take)
 
     def mark(self, choice: Choice) -> None:
         def once(_table: Table, ledger: Ledger) -> int:
-            spark, dead_table = self.pipeline.spark, self.pipeline.dead_table
+            spark, dead_table = self.pipeline.spark, self.pipeline.dead_letter_table
             self._refuse_if_overtaken(ledger)
             with named_spark_errors(dead_table):
                 mark(spark, dead_table, choice.places, ledger.entry, self.id)
@@ -146,14 +146,14 @@ class _Replay:
                 with named_spark_errors(pipeline.spark_table):
                     self._write(table, ledger.entry, branch, entry)
                 reached("files_written")
-                return commits.publish(pipeline.catalog, table, branch, ledger.head)
+                return pipeline.commit_and_mirror(table, branch, ledger.head)
 
         return self._insist(once)
 
     def _write(self, table: Table, before: Entry, branch: str, entry: Entry) -> None:
         pipeline, spark = self.pipeline, self.pipeline.spark
         fanout = pipeline.topic.has_few_partitions
-        self.letters = letters_marked(spark, pipeline.dead_table, before, self.id).count()
+        self.letters = letters_marked(spark, pipeline.dead_letter_table, before, self.id).count()
         if not self.letters:  # other replays have made rows of them, or they were erased, just now
             commits.append_nothing(pipeline.catalog, table, branch, entry)
             return

@@ -47,8 +47,8 @@ def choose(
 ) -> Choice:
     if pipeline.catalog.find(pipeline.topic.dead_letter_table) is None:
         return Choice(pipeline.spark.range(0), 0, {}, 0)
-    ensure_dead_letter_table(pipeline.spark, pipeline.dead_table)
-    letters = letters_to_replay(pipeline.spark, pipeline.dead_table, entry)
+    ensure_dead_letter_table(pipeline.spark, pipeline.dead_letter_table)
+    letters = letters_to_replay(pipeline.spark, pipeline.dead_letter_table, entry)
     if error is not None:
         letters = letters.filter(F.col("error") == error)
     records = without_forgotten(letters.select(*RECORD), entry, schemas.key)
@@ -77,7 +77,7 @@ def letters_as_rows(
     commit, and a later run, which knew more schemas, made a row of it.
     """
     spark = pipeline.spark
-    letters = letters_marked(spark, pipeline.dead_table, entry, replay_id).select(*RECORD)
+    letters = letters_marked(spark, pipeline.dead_letter_table, entry, replay_id).select(*RECORD)
     records = without_forgotten(letters, entry, schemas.key)
     rows = spark.table(pipeline.spark_table).select("_kafka.partition", "_kafka.offset")
     known = rows.filter(_from(_first_offsets(letters)))
@@ -100,8 +100,8 @@ def letters_as_changes(
     partition, all there that are no older than the oldest letter.
     """
     spark, mode = pipeline.spark, pipeline.topic.mode
-    letters = letters_marked(spark, pipeline.dead_table, entry, replay_id)
-    aside = letters_aside(spark, pipeline.dead_table, entry)
+    letters = letters_marked(spark, pipeline.dead_letter_table, entry, replay_id)
+    aside = letters_aside(spark, pipeline.dead_letter_table, entry)
     others = aside.filter(~F.coalesce(F.col("replay_id") == replay_id, F.lit(False)))
     log = read_records(spark, pipeline.log.access, _range(pipeline, topic, letters, entry))
     records = without_forgotten(log, entry, schemas.key)

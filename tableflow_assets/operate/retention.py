@@ -149,7 +149,7 @@ class _Old:
                     )
             commits.append_nothing(pipeline.catalog, table, branch, entry)
             reached("files_written")
-            return commits.publish(pipeline.catalog, table, branch, ledger.head)
+            return pipeline.commit_and_mirror(table, branch, ledger.head)
 
     def _files(self) -> int:
         """Told by metadata alone: most of the time there is nothing to do, and no need of Spark."""
@@ -174,9 +174,9 @@ class _Old:
         if not self._has_old_letters():
             return 0
         pipeline = self.pipeline
-        with named_spark_errors(pipeline.dead_table):
+        with named_spark_errors(pipeline.dead_letter_table):
             return letters_older_than(
-                pipeline.spark, pipeline.dead_table, self.ledger.entry, self._before_ms
+                pipeline.spark, pipeline.dead_letter_table, self.ledger.entry, self._before_ms
             ).count()
 
     def _delete_letters(self) -> int:
@@ -186,9 +186,9 @@ class _Old:
         table = pipeline.catalog.ask(self.table.refresh)
         entry, known = read_ledger(table).entry, all_entries(table)
         try:
-            with named_spark_errors(pipeline.dead_table):
+            with named_spark_errors(pipeline.dead_letter_table):
                 return delete_dropped_letters(
-                    pipeline.spark, pipeline.dead_table, entry, known, self._before_ms
+                    pipeline.spark, pipeline.dead_letter_table, entry, known, self._before_ms
                 )
         except CommitConflict:  # a run wrote letters at this moment; these do not count anyway
             logger.info("%s: dropped dead letters are deleted next time", pipeline.topic.name)

@@ -19,7 +19,7 @@ from tableflow_assets.operate.maintenance.health import health
 from tableflow_assets.settings.settings import Topic
 from tableflow_assets.source.log import Log
 from tableflow_assets.source.plan import plan
-from tableflow_assets.table.delta.lifecycle import Standing, standing
+from tableflow_assets.table.delta.lifecycle import MirrorStatus, mirror_status
 from tableflow_assets.table.formats import is_delta
 from tableflow_assets.table.known_tables import refuse_a_vanished_table
 from tableflow_assets.table.ledger import Ledger, read_ledger
@@ -58,7 +58,7 @@ class TopicStatus:
     last_commit: datetime | None = None
     freshness_seconds: float | None = None
     formats: tuple[str, ...] = ()
-    delta: Standing | None = None
+    delta: MirrorStatus | None = None
     maintenance: tuple[str, ...] = ()
 
     @property
@@ -161,7 +161,7 @@ def _with_upkeep(status: TopicStatus, catalog: RestCatalog, topic: Topic) -> Top
         return status
     try:
         if is_delta(table):
-            status = replace(status, delta=standing(catalog, table))
+            status = replace(status, delta=mirror_status(catalog, table))
         return replace(status, maintenance=health(catalog, topic).kinds)
     except (TableflowError, OSError) as error:
-        return replace(status, delta=status.delta or Standing(-1, 0, str(error)))
+        return replace(status, delta=status.delta or MirrorStatus(-1, 0, str(error)))

@@ -8,21 +8,17 @@ ledger says.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
-from functools import cached_property
-from pathlib import Path
 
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyspark.errors import AnalysisException
-from pyspark.sql import SparkSession
 
 from tableflow_assets.base.boundary import reached
 from tableflow_assets.base.errors import CommitConflict, InputMissing, LedgerError, ProductFailed
-from tableflow_assets.lake.catalog import RestCatalog
 from tableflow_assets.product.affected import (
     Affected,
     find_affected,
@@ -38,9 +34,12 @@ from tableflow_assets.product.table import (
     first_entry,
     next_entry,
 )
+from tableflow_assets.publish.publisher import Publisher
+from tableflow_assets.publish.status import CatalogStatus
 from tableflow_assets.table import commit as commits
 from tableflow_assets.table.delta.lifecycle import keep_in_step
 from tableflow_assets.table.evolve import evolve
+from tableflow_assets.table.handle import TableHandle
 from tableflow_assets.table.ledger import Entry, Ledger, read_ledger
 from tableflow_assets.table.spark_errors import named_spark_errors
 
@@ -58,6 +57,7 @@ class Done:
     snapshot: int | None = None  # None: there was nothing to do
     values_affected: int | None = None  # of the scope; None: all of them
     inputs: dict[str, int] = field(default_factory=dict)
+    catalogs: tuple[CatalogStatus, ...] = ()  # how each shows the product after the run
 
     @property
     def did_nothing(self) -> bool:
@@ -65,21 +65,21 @@ class Done:
 
 
 @dataclass(frozen=True)
-class Runner:
-    """One product. Holds connections, no state: the product's table has that."""
+class Runner(TableHandle):
+    """One product on its way into its table."""
 
     product: Product
-    catalog: RestCatalog
-    spark_catalog: str
-    state_dir: Path
-    connect_spark: Callable[[], SparkSession]
-
-    @cached_property
-    def spark(self) -> SparkSession:
-        return self.connect_spark()
+    publisher: Publisher
 
     def run(self, run_id: str = "", *, everything: bool = False) -> Done:
-        """Bring the product up to its inputs. ``everything``: compute all of it again."""
+        """Bring the product up to its inputs, and let its catalogs show it.
+
+        ``everything``: compute all of it again.
+        """
+        done = self._commit_what_changed(run_id, everything)
+        return replace(done, catalogs=tuple(self.publisher.publish(self.spec)))
+
+    def _commit_what_changed(self, run_id: str, everything: bool) -> Done:
         for attempt in range(1, ATTEMPTS + 1):
             try:
                 return self._run(run_id, everything)
@@ -109,9 +109,6 @@ class Runner:
                 )
             pinned[one.name] = Pinned(one, table, at, self.in_spark(one.table))
         return Inputs(pinned)
-
-    def in_spark(self, table: str) -> str:
-        return f"`{self.spark_catalog}`.`{self.catalog.namespace}`.`{table}`"
 
     def _run(self, run_id: str, everything: bool) -> Done:
         product, inputs = self.product, self.inputs()
@@ -184,7 +181,7 @@ class Runner:
             else:
                 commits.append_nothing(self.catalog, table, branch, entry)
             reached("files_written")
-            return commits.publish(self.catalog, table, branch, ledger.head)
+            return self.commit_and_mirror(table, branch, ledger.head)
 
     @contextmanager
     def _explained(self) -> Iterator[None]:

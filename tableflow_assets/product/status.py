@@ -22,7 +22,7 @@ CHANGES = (
 
 
 @dataclass(frozen=True)
-class Standing:
+class ProductStatus:
     """``state``: current, behind, no_table, waiting, or error; of the last one, ``reason`` says why.
 
     ``behind``: the inputs that have changed; of waiting: those that have no table yet.
@@ -43,15 +43,15 @@ class Standing:
         }
 
 
-def standing(catalog: RestCatalog, product: Product) -> Standing:
+def product_status(catalog: RestCatalog, product: Product) -> ProductStatus:
     """Does not raise what one product has wrong. Reads metadata only."""
     inputs = tuple(one.name for one in product.inputs)
     try:
-        return _standing(catalog, product, inputs)
+        return _product_status(catalog, product, inputs)
     except ServerUnreachable:
         raise  # nothing can be said of any product
     except TableflowError as error:
-        return Standing(product.name, "error", reason=str(error), inputs=inputs)
+        return ProductStatus(product.name, "error", reason=str(error), inputs=inputs)
 
 
 def has_changed(table: Table, since: int | None) -> bool:
@@ -65,7 +65,9 @@ def has_changed(table: Table, since: int | None) -> bool:
     return True
 
 
-def _standing(catalog: RestCatalog, product: Product, inputs: tuple[str, ...]) -> Standing:
+def _product_status(
+    catalog: RestCatalog, product: Product, inputs: tuple[str, ...]
+) -> ProductStatus:
     itself = catalog.find(product.name)
     tables = [(one, catalog.find(one.table)) for one in product.inputs]
     without = tuple(
@@ -74,7 +76,7 @@ def _standing(catalog: RestCatalog, product: Product, inputs: tuple[str, ...]) -
     head = itself.current_snapshot() if itself is not None else None
     if itself is None or head is None:
         state = "waiting" if without else "no_table"
-        return Standing(product.name, state, behind=without, inputs=inputs)
+        return ProductStatus(product.name, state, behind=without, inputs=inputs)
     ledger = read_ledger(itself)
     known = ledger.entry.inputs
     behind = tuple(
@@ -83,7 +85,7 @@ def _standing(catalog: RestCatalog, product: Product, inputs: tuple[str, ...]) -
         if table is not None and has_changed(table, known.get(one.table))
     )
     is_other_sql = ledger.entry.statement != product.definition.version
-    return Standing(
+    return ProductStatus(
         product=product.name,
         state="behind" if behind or is_other_sql else "current",
         behind=behind,

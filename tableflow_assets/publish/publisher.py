@@ -26,7 +26,7 @@ from tableflow_assets.publish.base import Listing, PublishingCatalog, SourceTabl
 from tableflow_assets.publish.factory import made
 from tableflow_assets.publish.source import source_of
 from tableflow_assets.publish.status import (
-    Standing,
+    CatalogStatus,
     failed,
     not_of_its_format,
     nothing_to_show,
@@ -57,7 +57,7 @@ class Publisher:
 
     def publish(
         self, topic: Topic, *, patient: bool = False, only: str | None = None
-    ) -> list[Standing]:
+    ) -> list[CatalogStatus]:
         """Let every catalog of the topic show its table as it is now; raises nothing of theirs.
 
         ``patient``: ask a catalog that is away again and again, for some seconds. A run of the table
@@ -65,21 +65,21 @@ class Publisher:
         """
         pauses = publishing.PATIENT if patient else publishing.IN_A_RUN
 
-        def act(catalog: PublishingCatalog) -> Standing:
+        def act(catalog: PublishingCatalog) -> CatalogStatus:
             return self._done(
                 catalog, topic, lambda load: publishing.publish(catalog, load, pauses)
             )
 
         return self._of_each(self.catalogs_of(topic, only), act)
 
-    def look(self, topic: Topic, *, only: str | None = None) -> list[Standing]:
+    def look(self, topic: Topic, *, only: str | None = None) -> list[CatalogStatus]:
         """What every catalog of the topic shows. Changes nothing."""
         return self._of_each(self.catalogs_of(topic, only), lambda one: self._looked(one, topic))
 
-    def repair(self, topic: Topic) -> list[Standing]:
+    def repair(self, topic: Topic) -> list[CatalogStatus]:
         """As `publish`, patiently; what shows an earlier table of the topic is replaced, too."""
 
-        def mend(catalog: PublishingCatalog) -> Standing:
+        def mend(catalog: PublishingCatalog) -> CatalogStatus:
             return self._done(
                 catalog, topic, lambda load: publishing.republish(catalog, load, publishing.PATIENT)
             )
@@ -92,7 +92,7 @@ class Publisher:
         chosen = self.catalogs_of(topic)
         return [one.name for one in chosen if _read(self._mark(one, topic.table)) != told]
 
-    def unwanted(self, topics: Sequence[Topic]) -> list[Standing]:
+    def unwanted(self, topics: Sequence[Topic]) -> list[CatalogStatus]:
         """What is shown, and should not be: tables that are in no settings, or not for that catalog."""
         wanted = {(c.name, topic.table) for topic in topics for c in self.catalogs_of(topic)}
         found = []
@@ -106,7 +106,7 @@ class Publisher:
             found += [one for one in standings if one.listed_as]
         return found
 
-    def unpublish(self, standing: Standing) -> None:
+    def unpublish(self, standing: CatalogStatus) -> None:
         """Take a table out of a catalog. Its data, and the owner's table, stay."""
         catalog = next(one for one in self.catalogs if one.name == standing.catalog)
         source = self.source(standing.table)
@@ -129,12 +129,12 @@ class Publisher:
             return None
 
     def _of_each(
-        self, chosen: Sequence[PublishingCatalog], act: Callable[[PublishingCatalog], Standing]
-    ) -> list[Standing]:
+        self, chosen: Sequence[PublishingCatalog], act: Callable[[PublishingCatalog], CatalogStatus]
+    ) -> list[CatalogStatus]:
         """At the same time, but for those that learn from others."""
         early = [one for one in chosen if one.kind not in LAST]
         late = [one for one in chosen if one.kind in LAST]
-        found: list[Standing] = []
+        found: list[CatalogStatus] = []
         for group in (early, late):
             if group:
                 with ThreadPoolExecutor(len(group)) as pool:
@@ -146,7 +146,7 @@ class Publisher:
         catalog: PublishingCatalog,
         topic: Topic,
         act: Callable[[publishing.Load], object],
-    ) -> Standing:
+    ) -> CatalogStatus:
         published: list[SourceTable] = []
 
         def load() -> SourceTable:
@@ -156,7 +156,7 @@ class Publisher:
             published.append(source)
             return source
 
-        blank = Standing(catalog.name, catalog.kind, topic.table, topic.name, "pending")
+        blank = CatalogStatus(catalog.name, catalog.kind, topic.table, topic.name, "pending")
         try:
             source = self.source(topic.table)
             if source is None:
@@ -177,8 +177,8 @@ class Publisher:
             snapshot=told.snapshot,
         )
 
-    def _looked(self, catalog: PublishingCatalog, topic: Topic) -> Standing:
-        blank = Standing(catalog.name, catalog.kind, topic.table, topic.name, "pending")
+    def _looked(self, catalog: PublishingCatalog, topic: Topic) -> CatalogStatus:
+        blank = CatalogStatus(catalog.name, catalog.kind, topic.table, topic.name, "pending")
         try:
             source = self.source(topic.table, topic.description or "")
         except TableflowError as error:
@@ -189,8 +189,8 @@ class Publisher:
             return not_of_its_format(blank, source)
         return self._shown(catalog, source)
 
-    def _shown(self, catalog: PublishingCatalog, source: SourceTable) -> Standing:
-        blank = Standing(catalog.name, catalog.kind, source.name, source.topic, "pending")
+    def _shown(self, catalog: PublishingCatalog, source: SourceTable) -> CatalogStatus:
+        blank = CatalogStatus(catalog.name, catalog.kind, source.name, source.topic, "pending")
         try:
             found, wanted = catalog.find(source), catalog.wanted(source)
             if found is None:

@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Standing:
+class CatalogStatus:
     """pending: not shown yet. connected: shown; ``behind`` says by how many snapshots it lags.
 
     failed: ``reason`` says why, ``next_step`` what to do.
@@ -46,24 +46,24 @@ class Standing:
         return asdict(self) | {"in_step": self.is_in_step}
 
 
-def state_of_all(standings: Iterable[Standing]) -> State:
+def state_of_all(standings: Iterable[CatalogStatus]) -> State:
     """Of a catalog: pending until the first table is shown; failed as long as one is."""
     states = {one.state for one in standings}
     order: tuple[State, ...] = ("failed", "connected")
     return next((one for one in order if one in states), "pending")
 
 
-def nothing_to_show(blank: Standing, why: str) -> Standing:
+def nothing_to_show(blank: CatalogStatus, why: str) -> CatalogStatus:
     return replace(blank, reason=why, can_be_shown=False)
 
 
-def not_of_its_format(blank: Standing, source: SourceTable) -> Standing:
+def not_of_its_format(blank: CatalogStatus, source: SourceTable) -> CatalogStatus:
     kept = " and ".join(source.formats)
     why = f"A {blank.kind} catalog cannot show a table that is kept as {kept} only."
     return nothing_to_show(blank, why)
 
 
-def failed(blank: Standing, error: Exception) -> Standing:
+def failed(blank: CatalogStatus, error: Exception) -> CatalogStatus:
     if not isinstance(error, TableflowError):  # of a client, that nobody has foreseen
         logger.exception(
             "%s: %s could not be asked about %s", blank.kind, blank.catalog, blank.topic

@@ -25,8 +25,8 @@ from tableflow_assets.settings.blocks import (
 )
 from tableflow_assets.settings.catalogs import PublishingSettings
 from tableflow_assets.settings.document import Problem, read_document, validated
+from tableflow_assets.settings.managed_table import ManagedTable
 from tableflow_assets.settings.names import (
-    DEAD_LETTER_SUFFIX,
     collisions,
     is_kafka_name,
     is_pattern,
@@ -42,18 +42,8 @@ from tableflow_assets.settings.topic_options import TopicOptions
 __all__ = ["Settings", "SettingsShape", "Topic", "TopicOptions", "load_settings"]
 
 
-class Topic(TopicOptions):
-    """A topic with all its options resolved."""
-
-    name: str
-
-    @property
-    def table(self) -> str:
-        return table_name(self.name)
-
-    @property
-    def dead_letter_table(self) -> str:
-        return self.table + DEAD_LETTER_SUFFIX
+class Topic(TopicOptions, ManagedTable):
+    """A Kafka topic with all its options resolved, and so its table."""
 
     @property
     def value_subject(self) -> str | None:

@@ -33,7 +33,6 @@ from pyspark.sql import DataFrame, DataFrameWriterV2
 from tableflow_assets.base.boundary import reached
 from tableflow_assets.base.errors import CommitConflict
 from tableflow_assets.lake.catalog import RestCatalog
-from tableflow_assets.table.delta.mirror import follow
 from tableflow_assets.table.ledger import PROPERTY, TAG, Entry
 from tableflow_assets.table.retrying import PAUSES, insist
 
@@ -53,7 +52,7 @@ def open_branch(catalog: RestCatalog, table: Table, base: int, prefix: str = WRI
 def own_branch(
     catalog: RestCatalog, table: Table, base: int, prefix: str = WRITER
 ) -> Iterator[str]:
-    """A branch for the time of a commit; publishing it removes it, and so does a failure."""
+    """A branch for the time of a commit; committing it removes it, and so does a failure."""
     branch = open_branch(catalog, table, base, prefix)
     try:
         yield branch
@@ -121,7 +120,7 @@ def empty_branch(catalog: RestCatalog, table: Table, branch: str, entry: Entry) 
     append_nothing(catalog, table, branch, entry)
 
 
-def publish(
+def commit_branch(
     catalog: RestCatalog,
     table: Table,
     branch: str,
@@ -132,8 +131,8 @@ def publish(
 ) -> int:
     """Make the branch's head the table's current snapshot, if ``base`` still is; return the head.
 
-    With it, in the same commit: a tag for what was current, and properties of the table. The Delta
-    log follows.
+    With it, in the same commit: a tag for what was current, and properties of the table. ``table`` is
+    then as the commit has left it.
     """
     catalog.ask(table.refresh)
     if branch not in table.metadata.refs:  # whoever erases a key ends the commits under way
@@ -150,7 +149,6 @@ def publish(
         *([SetPropertiesUpdate(updates=dict(properties))] if properties else ()),
     )
     move_main(catalog, table, requirements, updates, base, head)
-    follow(catalog, table, is_fresh=True)
     return head
 
 

@@ -123,13 +123,16 @@ def find_suspension(catalog: RestCatalog, topic: Topic, state_dir: Path) -> Susp
 
 
 @contextmanager
-def suspending(catalog: RestCatalog, topic: Topic) -> Iterator[None]:
-    """Refuses a suspended topic; suspends it where the body meets what no later run can mend."""
+def suspending(catalog: RestCatalog, topic: Topic) -> Iterator[Table | None]:
+    """Refuses a suspended topic; suspends it where the body meets what no later run can mend.
+
+    Yields the table as it was loaded to look, None where there is none.
+    """
     table = catalog.find(topic.table)
     if table is not None and (known := suspension_of(table, topic)):
         raise known.to_error(topic)
     try:
-        yield
+        yield table
     except SUSPENDING as error:
         suspension = suspend_if_possible(catalog, topic, error)
         if suspension is None:

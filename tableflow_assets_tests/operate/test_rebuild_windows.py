@@ -211,7 +211,7 @@ def test_a_run_that_commits_meanwhile_makes_the_rebuild_give_way(
     pipeline = pipeline_of(tableflow, kafka_topic)
     pipeline.catch_up()
     send_at(kafka_topic, [MONDAY + HOUR], first=1)
-    publish = commits.publish
+    publish = commits.commit_branch
 
     def too_late(*arguments: Any, **options: Any) -> int:
         monkeypatch.setattr(commits, "publish", publish)

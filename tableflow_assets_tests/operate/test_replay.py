@@ -221,7 +221,7 @@ def test_a_replay_whose_commit_is_told_to_have_failed_finds_that_it_has_not(
     pipeline: Pipeline, late: Late, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The answer was lost, and a run has committed since: the table's head is another's."""
-    publish, times = commits.publish, iter(range(10))
+    publish, times = commits.commit_branch, iter(range(10))
 
     def answer_is_lost(*arguments: Any, **options: Any) -> int:
         head = publish(*arguments, **options)

@@ -252,7 +252,7 @@ def test_a_rollback_behind_an_erasure_is_refused(pipeline: Pipeline) -> None:
     with commits.own_branch(pipeline.catalog, table, ledger.head) as branch:
         entry = replace(ledger.entry, kind="forget", forgotten=forgotten)
         commits.append_nothing(pipeline.catalog, table, branch, entry)
-        commits.publish(pipeline.catalog, table, branch, ledger.head)
+        commits.commit_branch(pipeline.catalog, table, branch, ledger.head)
     with pytest.raises(RollbackRefused, match="keys were erased since then"):
         find(pipeline, moment(str(before)))
 

@@ -11,7 +11,7 @@ from pyspark.errors import PySparkException
 from tableflow_assets.operate.maintenance.compact import compact
 from tableflow_assets.operate.retention import drop_old_windows
 from tableflow_assets.pipeline import Pipeline
-from tableflow_assets.table.delta.lifecycle import standing
+from tableflow_assets.table.delta.lifecycle import mirror_status
 from tableflow_assets.table.delta.store import store_at
 from tableflow_assets.table.formats import delta_root
 from tableflow_assets.tableflow import Tableflow
@@ -39,7 +39,7 @@ def same_everywhere(pipeline: Pipeline, *columns: str) -> list[tuple[object, ...
     expected = read["Iceberg by pyiceberg"]
     assert {name: rows for name, rows in read.items() if rows != expected} == {}
     table = table_of(pipeline)
-    assert standing(pipeline.catalog, table).behind == 0
+    assert mirror_status(pipeline.catalog, table).behind == 0
     # All of the table's folder, wherever a copy might lie.
     store = store_at(table.location(), pipeline.catalog.storage)
     contents = Counter(
@@ -97,7 +97,7 @@ def test_no_other_writer_may_change_the_delta_table(
     root = delta_root(table_of(pipeline))
     with pytest.raises(PySparkException, match="tableflowMirror"):
         pipeline.spark.sql(change.format(f"delta.`{root}`")).collect()
-    assert standing(pipeline.catalog, table_of(pipeline)).behind == 0
+    assert mirror_status(pipeline.catalog, table_of(pipeline)).behind == 0
 
 
 def test_after_retention(tableflow: Tableflow, kafka_topic: KafkaTopic) -> None:

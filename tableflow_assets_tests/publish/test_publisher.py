@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from tableflow_assets.operate.rollback import find, roll_back
 from tableflow_assets.pipeline import Pipeline
 from tableflow_assets.publish import publish as publishing
 from tableflow_assets.publish.publisher import Publisher
-from tableflow_assets.publish.status import Standing
+from tableflow_assets.publish.status import CatalogStatus
 from tableflow_assets.settings.settings import Settings, Topic
 from tableflow_assets.tableflow import Tableflow
 from tableflow_assets_tests.kafka_topics import PAYMENT, KafkaTopic, payments
@@ -42,10 +42,10 @@ class Published:
         self.pipeline.catch_up()
         return head_of(self.pipeline)
 
-    def publish(self) -> dict[str, Standing]:
+    def publish(self) -> dict[str, CatalogStatus]:
         return {one.catalog: one for one in self.publisher.publish(self.topic)}
 
-    def look(self) -> dict[str, Standing]:
+    def look(self) -> dict[str, CatalogStatus]:
         return {one.catalog: one for one in self.publisher.look(self.topic)}
 
     @property
@@ -70,6 +70,17 @@ def published(tableflow: Tableflow, kafka_topic: KafkaTopic, tmp_path: Path) -> 
 def test_without_a_table_nothing_is_shown(published: Published) -> None:
     for standing in (*published.publish().values(), *published.look().values()):
         assert (standing.state, standing.can_be_shown) == ("pending", False)
+
+
+def test_whoever_catches_up_through_the_library_publishes_too(
+    published: Published,
+) -> None:
+    published.kafka_topic.send(PAYMENT, payments(5))
+    replace(published.pipeline, publisher=published.publisher).catch_up()
+    shown = published.look().values()
+    assert {(each.state, each.snapshot) for each in shown} == {
+        ("connected", head_of(published.pipeline))
+    }
 
 
 def test_a_commit_is_shown_everywhere(published: Published) -> None:

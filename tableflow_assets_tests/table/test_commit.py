@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from pyiceberg.table import Table
 
@@ -51,7 +53,7 @@ def test_nothing_is_visible_before_it_is_published(pipeline: Pipeline) -> None:
     base = head_of(pipeline)
     branch = branch_with_a_row(pipeline, table)
     assert ids_of(pipeline) == [0, 1, 2]
-    head = commits.publish(pipeline.catalog, table, branch, base)
+    head = commits.commit_branch(pipeline.catalog, table, branch, base)
     assert head == head_of(pipeline)
     assert ids_of(pipeline) == [0, 1, 2, 100]
     assert branches_of(pipeline) == []
@@ -66,7 +68,7 @@ def test_publishing_on_a_main_that_has_moved_is_refused_and_leaves_no_row(
     pipeline.catch_up()
     moved = head_of(pipeline)
     with pytest.raises(CommitConflict, match=pipeline.topic.table):
-        commits.publish(pipeline.catalog, table, branch, base)
+        commits.commit_branch(pipeline.catalog, table, branch, base)
     assert head_of(pipeline) == moved
     assert ids_of(pipeline) == [0, 1, 2, 3]
     verified(pipeline)
@@ -77,7 +79,7 @@ def test_a_publication_whose_answer_was_lost_is_recognised(pipeline: Pipeline) -
     base = head_of(pipeline)
     branch = branch_with_a_row(pipeline, table)
     catalog = flaky(pipeline.catalog, commits_first=True)
-    assert commits.publish(catalog, table, branch, base) == head_of(pipeline)
+    assert commits.commit_branch(catalog, table, branch, base) == head_of(pipeline)
     assert ids_of(pipeline) == [0, 1, 2, 100]
 
 
@@ -117,12 +119,4 @@ def test_a_branch_whose_writer_is_long_gone_is_removed_by_the_next_run(
 
 
 def _with(pipeline: Pipeline, catalog: RestCatalog) -> Pipeline:
-    return Pipeline(
-        topic=pipeline.topic,
-        log=pipeline.log,
-        registry=pipeline.registry,
-        catalog=catalog,
-        spark_catalog=pipeline.spark_catalog,
-        state_dir=pipeline.state_dir,
-        connect_spark=lambda: pipeline.spark,
-    )
+    return replace(pipeline, catalog=catalog)

@@ -14,6 +14,7 @@ import pytest
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from tableflow_assets.base.errors import LedgerError, ServerUnreachable
+from tableflow_assets.operate.accept_loss import accept_loss
 from tableflow_assets.pipeline import Pipeline
 from tableflow_assets.source.log import Log
 from tableflow_assets.table.ledger import (
@@ -325,7 +326,7 @@ def test_a_letter_that_was_replayed_must_be_a_row(
     pipeline = pipeline_of(tableflow, kafka_topic)
     pipeline.catch_up()
     pipeline.spark.sql(
-        f"UPDATE {pipeline.dead_table} SET replay_id = 'R' WHERE offset = 3"  # noqa: S608
+        f"UPDATE {pipeline.dead_letter_table} SET replay_id = 'R' WHERE offset = 3"  # noqa: S608
     )
     assert verified(pipeline)[0].dead_letters == 2  # taken up, but not yet done
     table = table_of(pipeline)
@@ -389,7 +390,7 @@ def test_records_of_aborted_transactions_are_holes_and_must_not_be_rows(
 def test_accepted_loss_is_a_known_gap(pipeline: Pipeline, kafka_topic: KafkaTopic) -> None:
     kafka_topic.send(PAYMENT, payments(4, first=7), partition=0)
     kafka_topic.delete_records_before(partition=0, offset=9)
-    assert pipeline.accept_loss() == {0: (7, 9)}
+    assert accept_loss(pipeline) == {0: (7, 9)}
     pipeline.catch_up()
     result = verified(pipeline)[0]
     assert (result.start, result.rows, result.unproven) == (9, 2, 7)

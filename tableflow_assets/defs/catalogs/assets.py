@@ -13,7 +13,7 @@ from tableflow_assets.defs.check_results import check_result
 from tableflow_assets.defs.names import table_key
 from tableflow_assets.defs.resources import IcebergCatalogResource
 from tableflow_assets.publish.publisher import Publisher
-from tableflow_assets.publish.status import Standing, state_of_all
+from tableflow_assets.publish.status import CatalogStatus, state_of_all
 from tableflow_assets.settings.settings import Settings, Topic
 
 GROUP = "catalogs"
@@ -48,7 +48,7 @@ def catalog_asset(name: str, tables: Sequence[Topic], settings: Settings) -> dg.
         context: dg.AssetExecutionContext, catalog: IcebergCatalogResource
     ) -> dg.MaterializeResult[None]:
         publisher = Publisher(settings, catalog.client())
-        found: list[Standing] = []
+        found: list[CatalogStatus] = []
         for table in shown:
             # A catalog that was waited for in vain is not waited for again with every other table.
             patient = state_of_all(found) != "failed"
@@ -89,7 +89,7 @@ def tell(
     context: dg.OpExecutionContext | dg.AssetExecutionContext,
     table: Topic,
     settings: Settings,
-    standings: Sequence[Standing],
+    standings: Sequence[CatalogStatus],
 ) -> None:
     """What the checks would say, after something was published."""
     for standing in standings:
@@ -99,7 +99,7 @@ def tell(
         context.log_event(said)
 
 
-def evaluation(key: dg.AssetKey, standing: Standing) -> dg.AssetCheckEvaluation:
+def evaluation(key: dg.AssetKey, standing: CatalogStatus) -> dg.AssetCheckEvaluation:
     return dg.AssetCheckEvaluation(
         key,
         check_name(standing.catalog),
@@ -120,7 +120,7 @@ def evaluation(key: dg.AssetKey, standing: Standing) -> dg.AssetCheckEvaluation:
     )
 
 
-def _says(standing: Standing) -> str:
+def _says(standing: CatalogStatus) -> str:
     if standing.reason:
         return standing.reason
     if standing.behind:
@@ -128,7 +128,7 @@ def _says(standing: Standing) -> str:
     return f"{standing.listed_as} is the table as it is."
 
 
-def _table(found: Sequence[Standing]) -> dg.TableMetadataValue:
+def _table(found: Sequence[CatalogStatus]) -> dg.TableMetadataValue:
     return dg.MetadataValue.table(
         [
             dg.TableRecord(

@@ -40,12 +40,12 @@ class Step:
 
 
 def _mirror(pipeline: Pipeline, wanted: Wanted, _: str) -> Result:
-    from tableflow_assets.table.delta.lifecycle import standing
+    from tableflow_assets.table.delta.lifecycle import mirror_status
     from tableflow_assets.table.delta.mirror import catch_up
 
     table = pipeline.existing_table()
     written = 0 if wanted.dry_run else catch_up(pipeline.catalog, table)
-    found = standing(pipeline.catalog, table)
+    found = mirror_status(pipeline.catalog, table)
     return {
         "delta_version": found.version,
         "versions_written": written,

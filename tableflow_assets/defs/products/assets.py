@@ -22,7 +22,6 @@ from tableflow_assets.defs.resources import IcebergCatalogResource
 from tableflow_assets.defs.topics.delta_mirror import mirror_evaluation
 from tableflow_assets.product.products import Product
 from tableflow_assets.product.runner import Done, Runner
-from tableflow_assets.publish.publisher import Publisher
 from tableflow_assets.settings.settings import Settings
 
 
@@ -50,8 +49,7 @@ def product_asset(
             return
         reached("before_event")
         _Report(context, runner, settings.namespace, windows).tell(done)
-        published = Publisher(settings, runner.catalog).publish(product.topic)
-        tell(context, product.topic, settings, published)
+        tell(context, product.topic, settings, done.catalogs)
         yield dg.MaterializeResult()
 
     return update

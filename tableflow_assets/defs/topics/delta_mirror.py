@@ -14,7 +14,7 @@ from tableflow_assets.defs.names import MIRROR_CHECK_NAME, table_key
 from tableflow_assets.defs.resources import IcebergCatalogResource
 from tableflow_assets.lake.catalog import RestCatalog
 from tableflow_assets.settings.settings import Settings, Topic
-from tableflow_assets.table.delta.lifecycle import Standing, standing
+from tableflow_assets.table.delta.lifecycle import MirrorStatus, mirror_status
 from tableflow_assets.table.delta.mirror import catch_up
 from tableflow_assets.table.formats import keep_formats
 from tableflow_assets.table.suspension import suspension_of
@@ -48,7 +48,7 @@ def mirror_evaluation(
         if suspension_of(table, topic) is None:  # else all of it stays as it is
             table = keep_formats(catalog, table, topic)
             catch_up(catalog, table)
-        found = standing(catalog, table)
+        found = mirror_status(catalog, table)
     except (ServerUnreachable, CommitConflict) as error:
         return _evaluation(key, passed=False, why=f"It could not be found out. {error}")
     except TableflowError as error:
@@ -66,7 +66,7 @@ def mirror_evaluation(
     )
 
 
-def _says(found: Standing) -> str:
+def _says(found: MirrorStatus) -> str:
     if found.problem:
         return found.problem
     if found.behind:

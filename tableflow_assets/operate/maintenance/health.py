@@ -19,7 +19,7 @@ from tableflow_assets.operate.maintenance.expirable import (
 from tableflow_assets.operate.maintenance.file_groups import Place, Places
 from tableflow_assets.operate.retention import oldest_kept
 from tableflow_assets.settings.settings import Topic
-from tableflow_assets.table.delta.lifecycle import standing
+from tableflow_assets.table.delta.lifecycle import mirror_status
 from tableflow_assets.table.formats import is_delta
 
 # Small files: so many of them, if merging makes them fewer.
@@ -192,7 +192,7 @@ def _needs(
     if content.small_manifests > SMALL_MANIFESTS:
         yield Need("manifests", f"{content.small_manifests} manifests have few entries")
     yield from _of_age(table, topic, now)
-    if is_delta(table) and (standing_now := standing(catalog, table)).behind:
+    if is_delta(table) and (standing_now := mirror_status(catalog, table)).behind:
         behind = standing_now.problem or f"the Delta log lacks {standing_now.behind} states"
         yield Need("mirror", behind)
 

@@ -27,7 +27,7 @@ from tableflow_assets.table.delta.compare_files import (
     files_that_differ,
     iceberg_files,
 )
-from tableflow_assets.table.delta.lifecycle import Standing, standing
+from tableflow_assets.table.delta.lifecycle import MirrorStatus, mirror_status
 from tableflow_assets.table.formats import delta_root, topic_of
 from tableflow_assets.table.lost_files import lost_files
 
@@ -99,23 +99,23 @@ def compare(
     return replace(result, findings=tuple(_some(findings)))
 
 
-def _standing_after_a_while(catalog: RestCatalog, table: Table, patience: float) -> Standing:
+def _standing_after_a_while(catalog: RestCatalog, table: Table, patience: float) -> MirrorStatus:
     give_up = time.monotonic() + patience
     while True:
-        reached = standing(catalog, catalog.ask(table.refresh))
+        reached = mirror_status(catalog, catalog.ask(table.refresh))
         if not reached.behind or reached.problem or time.monotonic() > give_up:
             return reached
         time.sleep(PAUSE)
 
 
-def _compared_snapshot(table: Table, reached: Standing) -> Snapshot | None:
+def _compared_snapshot(table: Table, reached: MirrorStatus) -> Snapshot | None:
     """What the Delta log says that it shows; where it says nothing sensible, the table's head."""
     if reached.version < 0:
         return table.current_snapshot()
     return table.snapshot_by_id(reached.snapshot) if reached.snapshot is not None else None
 
 
-def _of_standing(reached: Standing) -> Iterator[Finding]:
+def _of_standing(reached: MirrorStatus) -> Iterator[Finding]:
     if reached.problem:
         yield Finding("log", reached.problem.splitlines()[0])
     elif reached.version < 0 and reached.behind:
@@ -125,7 +125,7 @@ def _of_standing(reached: Standing) -> Iterator[Finding]:
 
 
 def _open(
-    catalog: RestCatalog, table: Table, reached: Standing, findings: list[Finding]
+    catalog: RestCatalog, table: Table, reached: MirrorStatus, findings: list[Finding]
 ) -> DeltaTable | None:
     from deltalake import DeltaTable
     from deltalake.exceptions import DeltaError

@@ -28,7 +28,7 @@ from tableflow_assets.table.formats import delta_root, is_delta, keep_formats, t
 
 
 @dataclass(frozen=True)
-class Standing:
+class MirrorStatus:
     """How far a table's Delta log is. ``behind``: states of the table that it does not have yet."""
 
     version: int  # -1: there is no log
@@ -38,26 +38,26 @@ class Standing:
 
 
 def keep_in_step(catalog: RestCatalog, table: Table, topic: Topic) -> None:
-    """As the settings say: a log that is up to date, or none."""
+    """As the settings say: a log that shows what the table was when it was loaded, or none."""
     if is_delta(table) and "delta" not in topic.formats:
         # Else it would go on to promise files that compaction removes. Before the table says that it
         # has none: whoever dies in between is followed by one who sees it.
         drop(catalog, table)
     table = keep_formats(catalog, table, topic)
     if is_delta(table):
-        follow(catalog, table)
+        follow(catalog, table, is_fresh=True)
 
 
-def standing(catalog: RestCatalog, table: Table) -> Standing:
+def mirror_status(catalog: RestCatalog, table: Table) -> MirrorStatus:
     head = table.current_snapshot()
     try:
         last = mirrored(_log(catalog, table), topic_of(table))
         has_columns = last is None or has_columns_of(table, last)
     except (MirrorError, UnsupportedInDelta) as error:
-        return Standing(-1, 1, str(error))
+        return MirrorStatus(-1, 1, str(error))
     if last is None:
-        return Standing(-1, 0 if head is None else 1)
-    reached = Standing(last.version, 0, snapshot=last.snapshot)
+        return MirrorStatus(-1, 0 if head is None else 1)
+    reached = MirrorStatus(last.version, 0, snapshot=last.snapshot)
     if head is None or (last.snapshot == head.snapshot_id and has_columns):
         return reached
     steps = states_since(table, last.snapshot, head)

@@ -144,7 +144,7 @@ class _Mirror:
     def catch_up(self, is_fresh: bool) -> int:
         last = mirrored(self.log, self.topic)
         head = self.table.current_snapshot() if is_fresh else None
-        if not (last and head and states_since(self.table, last.snapshot, head)):
+        if not (last and head and self._leads_to(last, head)):
             head = self._head()  # the log may show what came after our commit
         if head is None:
             return 0
@@ -168,6 +168,10 @@ class _Mirror:
         if head is None:
             return -1
         return self._write_all(head, self.state, known, restate=True).version
+
+    def _leads_to(self, last: Mirrored, head: Snapshot) -> bool:
+        is_same = last.snapshot == head.snapshot_id
+        return is_same or bool(states_since(self.table, last.snapshot, head))
 
     def _head(self) -> Snapshot | None:
         """Asked after the log has been read: so it is never older than what the log shows.

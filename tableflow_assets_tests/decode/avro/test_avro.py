@@ -346,7 +346,7 @@ def test_dead_letters_that_come_again_after_a_failed_commit_are_kept_once(
     kafka_topic.send_bytes([b"bad", b"worse"], partition=0)
     pipeline = pipeline_of(tableflow, kafka_topic)
     with monkeypatch.context() as failing:
-        failing.setattr("tableflow_assets.table.commit.publish", _fail)
+        failing.setattr("tableflow_assets.table.commit.commit_branch", _fail)
         with pytest.raises(RuntimeError, match="just before"):
             pipeline.catch_up(run_id="first")
     assert len(letters_of(pipeline)) == 2

@@ -14,7 +14,7 @@ from pyiceberg.table import Table
 from tableflow_assets.settings.settings import Settings, TopicOptions
 from tableflow_assets.stack import connections
 from tableflow_assets.stack.stack import Stack
-from tableflow_assets.table.delta.lifecycle import Standing, standing
+from tableflow_assets.table.delta.lifecycle import MirrorStatus, mirror_status
 from tableflow_assets.table.delta.log import commit_name
 from tableflow_assets.table.delta.store import store_at
 from tableflow_assets.table.formats import delta_root
@@ -46,8 +46,8 @@ class Landed:
         return self.world.table(self.topic.name)
 
     @property
-    def standing(self) -> Standing:
-        return standing(self.world.catalog, self.table)
+    def mirror_status(self) -> MirrorStatus:
+        return mirror_status(self.world.catalog, self.table)
 
     def fall_behind(self) -> None:
         """A commit whose writer died before it was mirrored."""

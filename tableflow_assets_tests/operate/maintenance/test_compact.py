@@ -11,7 +11,7 @@ from tableflow_assets.base.errors import LedgerError, MaintenanceFailed
 from tableflow_assets.operate.maintenance.compact import compact
 from tableflow_assets.operate.maintenance.health import Health, health
 from tableflow_assets.pipeline import Pipeline
-from tableflow_assets.table.delta.lifecycle import standing
+from tableflow_assets.table.delta.lifecycle import mirror_status
 from tableflow_assets.table.ledger import read_ledger
 from tableflow_assets.tableflow import Tableflow
 from tableflow_assets_tests.kafka_topics import PAYMENT, KafkaTopic, payments
@@ -37,7 +37,7 @@ def files_of(pipeline: Pipeline) -> dict[str, int]:
 
 
 def is_mirrored(pipeline: Pipeline) -> bool:
-    return standing(pipeline.catalog, table_of(pipeline)).behind == 0
+    return mirror_status(pipeline.catalog, table_of(pipeline)).behind == 0
 
 
 def test_windows_that_need_it_are_compacted_and_the_newest_is_left_alone(

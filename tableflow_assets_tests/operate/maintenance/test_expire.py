@@ -13,7 +13,7 @@ from tableflow_assets.operate.maintenance.health import health
 from tableflow_assets.operate.maintenance.manifests import rewrite_manifests
 from tableflow_assets.operate.maintenance.orphans import _listed
 from tableflow_assets.pipeline import Pipeline
-from tableflow_assets.table.delta.lifecycle import standing
+from tableflow_assets.table.delta.lifecycle import mirror_status
 from tableflow_assets.table.ledger import TAG, read_ledger
 from tableflow_assets_tests.kafka_topics import KafkaTopic
 from tableflow_assets_tests.operate.maintenance.conftest import commit_days, commit_keys
@@ -48,7 +48,7 @@ def test_the_ledger_is_read_after_compactions_with_expiry_in_between(
     after = read_ledger(table_of(pipeline))
     assert (after.entry, after.committed_at_ms) == (before.entry, before.committed_at_ms)
     assert rows_of(pipeline) == rows
-    assert standing(pipeline.catalog, table_of(pipeline)).behind == 0
+    assert mirror_status(pipeline.catalog, table_of(pipeline)).behind == 0
     commit_keys(pipeline, kafka_topic, 1)
     verified(pipeline)
     # The old files were needed by the entry's snapshot; with a newer entry they are not.

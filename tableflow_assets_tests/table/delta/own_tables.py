@@ -79,7 +79,7 @@ class OwnTable:
         table, ledger = self.now(), read_ledger(self.now())
         with commits.own_branch(self.catalog, table, ledger.head) as branch:
             self._append(table, branch, ids, ledger.entry, columns)
-            return commits.publish(self.catalog, table, branch, ledger.head)
+            return commits.commit_branch(self.catalog, table, branch, ledger.head)
 
     def replace(self, *ids: int, **columns: Any) -> int:
         """As a batch of changes to keys does: marks, and then rows, in two snapshots."""
@@ -87,7 +87,7 @@ class OwnTable:
         with commits.own_branch(self.catalog, table, ledger.head) as branch:
             self.mark(table, branch, ids)
             self._append(table, branch, ids, ledger.entry, columns)
-            return commits.publish(self.catalog, table, branch, ledger.head)
+            return commits.commit_branch(self.catalog, table, branch, ledger.head)
 
     def mark(self, table: Table, branch: str, ids: Iterable[int]) -> None:
         places = [one for one in self.places() if one["id"] in ids]

@@ -117,7 +117,7 @@ def test_many_snapshots_that_nobody_saw_are_one_version(own: OwnTable) -> None:
         commits.empty_branch(own.catalog, table, branch, ledger.entry)
         for ids in ((1, 2), (3,)):
             own._append(table, branch, ids, ledger.entry, {})
-        commits.publish(own.catalog, table, branch, ledger.head)
+        commits.commit_branch(own.catalog, table, branch, ledger.head)
     assert own.log.newest == 2
     assert [row["id"] for row in own.delta_rows()] == [1, 2, 3]
     assert_in_step(own)
