@@ -17,8 +17,8 @@ from tableflow_assets.stack import connections
 from tableflow_assets.stack.seaweed import SeaweedServer
 from tableflow_assets.stack.stack import Stack
 from tableflow_assets.tableflow import Tableflow
-from tableflow_assets_tests.kafka_topics import KafkaTopic
-from tableflow_assets_tests.seaweed import running_seaweed
+from tableflow_assets_tests.support.kafka_topics import KafkaTopic
+from tableflow_assets_tests.support.seaweed import running_seaweed
 
 
 def pytest_configure() -> None:

@@ -17,13 +17,13 @@ from tableflow_assets.operate.replay import replay
 from tableflow_assets.pipeline import Pipeline
 from tableflow_assets.table.ledger import read_ledger
 from tableflow_assets.tableflow import Tableflow
-from tableflow_assets_tests.bad_records.avro import AvroFormat, RecursiveAvroFormat
-from tableflow_assets_tests.bad_records.format import Format, Row
-from tableflow_assets_tests.bad_records.generator import Generator, Ids, Sent
-from tableflow_assets_tests.bad_records.json_schema import JsonFormat
-from tableflow_assets_tests.bad_records.protobuf import ProtobufFormat
-from tableflow_assets_tests.kafka_topics import KafkaTopic
-from tableflow_assets_tests.tables import letters_of, pipeline_of, table_of, verified
+from tableflow_assets_tests.support.bad_records.avro import AvroFormat, RecursiveAvroFormat
+from tableflow_assets_tests.support.bad_records.format import Format, Row
+from tableflow_assets_tests.support.bad_records.generator import Generator, Ids, Sent
+from tableflow_assets_tests.support.bad_records.json_schema import JsonFormat
+from tableflow_assets_tests.support.bad_records.protobuf import ProtobufFormat
+from tableflow_assets_tests.support.kafka_topics import KafkaTopic
+from tableflow_assets_tests.support.tables import letters_of, pipeline_of, table_of, verified
 
 # Of the three serializations together; ten times as many are good.
 BAD_RECORDS = int(os.environ.get("TABLEFLOW_BAD_RECORDS", "990"))

@@ -9,20 +9,28 @@ import pytest
 from tableflow_assets.base.errors import Suspended
 from tableflow_assets.table.suspension import clear
 from tableflow_assets.tableflow import Tableflow
-from tableflow_assets_tests.drawn.avro import Avro
-from tableflow_assets_tests.drawn.format import Format
-from tableflow_assets_tests.drawn.json_schema import JsonSchema
-from tableflow_assets_tests.drawn.protobuf import Protobuf
-from tableflow_assets_tests.drawn.same import differences
-from tableflow_assets_tests.drawn.shapes import Array, Field, Leaf, Map, Maybe, Record, Shape
-from tableflow_assets_tests.drawn.topic import (
+from tableflow_assets_tests.support.drawn.avro import Avro
+from tableflow_assets_tests.support.drawn.format import Format
+from tableflow_assets_tests.support.drawn.json_schema import JsonSchema
+from tableflow_assets_tests.support.drawn.protobuf import Protobuf
+from tableflow_assets_tests.support.drawn.same import differences
+from tableflow_assets_tests.support.drawn.shapes import (
+    Array,
+    Field,
+    Leaf,
+    Map,
+    Maybe,
+    Record,
+    Shape,
+)
+from tableflow_assets_tests.support.drawn.topic import (
     Sent,
     VersionedTopic,
     columns,
     judged,
     read_with_spark,
 )
-from tableflow_assets_tests.tables import head_of, letters_of
+from tableflow_assets_tests.support.tables import head_of, letters_of
 
 FORMATS: dict[str, Format] = {"Avro": Avro(), "Protobuf": Protobuf(), "JSON Schema": JsonSchema()}
 # What the formats call the same types.

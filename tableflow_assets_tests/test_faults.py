@@ -26,9 +26,9 @@ from tableflow_assets.stack import connections
 from tableflow_assets.table.ledger import PROPERTY, Entry, read_ledger
 from tableflow_assets.table.suspension import suspension_of
 from tableflow_assets.tableflow import Tableflow
-from tableflow_assets_tests.failing_store import failing_store
-from tableflow_assets_tests.kafka_topics import PAYMENT, KafkaTopic, payments
-from tableflow_assets_tests.tables import (
+from tableflow_assets_tests.support.failing_store import failing_store
+from tableflow_assets_tests.support.kafka_topics import PAYMENT, KafkaTopic, payments
+from tableflow_assets_tests.support.tables import (
     branches_of,
     entries_of,
     head_of,

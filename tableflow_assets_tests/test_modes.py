@@ -21,8 +21,8 @@ from tableflow_assets.query.duckdb import connect_duckdb
 from tableflow_assets.table.keyed import changes as keyed
 from tableflow_assets.table.keyed.changes import KEYS_IN_A_QUERY, PLACES_AT_HAND
 from tableflow_assets.tableflow import Tableflow
-from tableflow_assets_tests.kafka_topics import PAYMENT, KafkaTopic, framed, payments
-from tableflow_assets_tests.tables import (
+from tableflow_assets_tests.support.kafka_topics import PAYMENT, KafkaTopic, framed, payments
+from tableflow_assets_tests.support.tables import (
     branches_of,
     head_of,
     ids_of,

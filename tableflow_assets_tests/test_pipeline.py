@@ -14,8 +14,8 @@ from tableflow_assets.base.errors import SchemaNotFound, Suspended, TopicNotFoun
 from tableflow_assets.pipeline import NOTHING, Pipeline
 from tableflow_assets.tableflow import Tableflow
 from tableflow_assets.verify.verify import verify
-from tableflow_assets_tests.kafka_topics import PAYMENT, KafkaTopic, framed, payments
-from tableflow_assets_tests.tables import (
+from tableflow_assets_tests.support.kafka_topics import PAYMENT, KafkaTopic, framed, payments
+from tableflow_assets_tests.support.tables import (
     Interruption,
     branches_of,
     entries_of,

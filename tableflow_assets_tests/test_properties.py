@@ -20,13 +20,13 @@ from hypothesis import HealthCheck, Phase, assume, given, note, settings
 from hypothesis import strategies as st
 
 from tableflow_assets.tableflow import Tableflow
-from tableflow_assets_tests.drawn.avro import Avro
-from tableflow_assets_tests.drawn.format import Format
-from tableflow_assets_tests.drawn.json_schema import JsonSchema
-from tableflow_assets_tests.drawn.protobuf import Protobuf
-from tableflow_assets_tests.drawn.same import differences
-from tableflow_assets_tests.drawn.shapes import Record, versions
-from tableflow_assets_tests.drawn.topic import (
+from tableflow_assets_tests.support.drawn.avro import Avro
+from tableflow_assets_tests.support.drawn.format import Format
+from tableflow_assets_tests.support.drawn.json_schema import JsonSchema
+from tableflow_assets_tests.support.drawn.protobuf import Protobuf
+from tableflow_assets_tests.support.drawn.same import differences
+from tableflow_assets_tests.support.drawn.shapes import Record, versions
+from tableflow_assets_tests.support.drawn.topic import (
     Sent,
     VersionedTopic,
     columns,

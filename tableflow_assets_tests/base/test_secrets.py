@@ -15,7 +15,7 @@ import pytest
 from tableflow_assets.base import masking, secrets
 from tableflow_assets.base.errors import ServerUnreachable, SettingsError
 from tableflow_assets.settings.secret_ref import SecretRef
-from tableflow_assets_tests.moto_aws import REGION, Aws, running_aws
+from tableflow_assets_tests.support.moto_aws import REGION, Aws, running_aws
 
 PASSWORD = "correct-horse-battery"
 

@@ -14,8 +14,8 @@ from tableflow_assets.settings.settings import Settings
 from tableflow_assets.tableflow import Tableflow
 from tableflow_assets.verify.verify import PartitionResult
 from tableflow_assets_tests.defs.dagster_world import duplicate_rows
-from tableflow_assets_tests.kafka_topics import PAYMENT, KafkaTopic, payments
-from tableflow_assets_tests.tables import pipeline_of, table_of
+from tableflow_assets_tests.support.kafka_topics import PAYMENT, KafkaTopic, payments
+from tableflow_assets_tests.support.tables import pipeline_of, table_of
 
 TOPIC = ChaosTopic("clicks", partitions=1)
 GOOD = PartitionResult(

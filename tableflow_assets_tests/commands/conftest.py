@@ -21,7 +21,7 @@ from tableflow_assets.stack import connections
 from tableflow_assets.stack.stack import Stack
 from tableflow_assets.tableflow import Tableflow
 from tableflow_assets_tests.defs.dagster_world import payments, settings_on
-from tableflow_assets_tests.kafka_topics import PAYMENT, KafkaTopic
+from tableflow_assets_tests.support.kafka_topics import PAYMENT, KafkaTopic
 
 
 @dataclass(frozen=True)

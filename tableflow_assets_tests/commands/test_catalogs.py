@@ -14,8 +14,8 @@ import yaml
 from tableflow_assets.settings.settings import Settings
 from tableflow_assets.stack import connections
 from tableflow_assets_tests.commands.conftest import Command
-from tableflow_assets_tests.kafka_topics import PAYMENT, KafkaTopic, payments
 from tableflow_assets_tests.publish.worlds.glue import GlueWorld
+from tableflow_assets_tests.support.kafka_topics import PAYMENT, KafkaTopic, payments
 
 pytestmark = pytest.mark.usefixtures("on_stack")
 

@@ -17,7 +17,7 @@ from tableflow_assets.source import log
 from tableflow_assets.tableflow import Tableflow
 from tableflow_assets_tests.commands.conftest import Command
 from tableflow_assets_tests.defs.dagster_world import duplicate_rows, payments
-from tableflow_assets_tests.kafka_topics import PAYMENT, KafkaTopic
+from tableflow_assets_tests.support.kafka_topics import PAYMENT, KafkaTopic
 
 WriteConfig = Callable[[str], str]
 on_stack = pytest.mark.usefixtures("on_stack")

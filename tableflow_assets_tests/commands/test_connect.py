@@ -33,7 +33,7 @@ from tableflow_assets.stack.state import StackState
 from tableflow_assets.tableflow import Tableflow
 from tableflow_assets_tests.commands.conftest import Command
 from tableflow_assets_tests.publish.sources import a_source
-from tableflow_assets_tests.seaweed import owner_of
+from tableflow_assets_tests.support.seaweed import owner_of
 
 NAMESPACE = "tableflow"
 ENGINES = ("duckdb", "spark", "trino", "pyiceberg")

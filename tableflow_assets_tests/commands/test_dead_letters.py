@@ -9,9 +9,9 @@ from tableflow_assets.settings.settings import Settings
 from tableflow_assets.stack import connections
 from tableflow_assets.tableflow import Tableflow
 from tableflow_assets_tests.commands.conftest import Command
-from tableflow_assets_tests.kafka_topics import PAYMENT, KafkaTopic, payments
-from tableflow_assets_tests.late_schema import Late
-from tableflow_assets_tests.tables import ids_of, pipeline_of
+from tableflow_assets_tests.support.kafka_topics import PAYMENT, KafkaTopic, payments
+from tableflow_assets_tests.support.late_schema import Late
+from tableflow_assets_tests.support.tables import ids_of, pipeline_of
 
 pytestmark = pytest.mark.usefixtures("on_stack")
 

@@ -12,8 +12,8 @@ import pytest
 from tableflow_assets.table.ledger import read_ledger
 from tableflow_assets.tableflow import Tableflow
 from tableflow_assets_tests.commands.conftest import Command
-from tableflow_assets_tests.kafka_topics import PAYMENT, KafkaTopic, payments
-from tableflow_assets_tests.tables import ids_of, pipeline_of, table_of
+from tableflow_assets_tests.support.kafka_topics import PAYMENT, KafkaTopic, payments
+from tableflow_assets_tests.support.tables import ids_of, pipeline_of, table_of
 
 pytestmark = pytest.mark.usefixtures("on_stack")
 KEY = "unmistakable-key"

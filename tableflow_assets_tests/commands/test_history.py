@@ -11,8 +11,8 @@ import pytest
 from tableflow_assets.commands.history import run_url
 from tableflow_assets.tableflow import Tableflow
 from tableflow_assets_tests.commands.conftest import Command
-from tableflow_assets_tests.kafka_topics import PAYMENT, KafkaTopic, payments
-from tableflow_assets_tests.tables import head_of, ids_of, pipeline_of, table_of
+from tableflow_assets_tests.support.kafka_topics import PAYMENT, KafkaTopic, payments
+from tableflow_assets_tests.support.tables import head_of, ids_of, pipeline_of, table_of
 
 pytestmark = pytest.mark.usefixtures("on_stack")
 WEBSERVER = "https://dagster.example/"

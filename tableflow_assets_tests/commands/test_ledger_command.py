@@ -10,8 +10,8 @@ from tableflow_assets.pipeline import Pipeline
 from tableflow_assets.table.suspension import suspend
 from tableflow_assets.tableflow import Tableflow
 from tableflow_assets_tests.commands.conftest import Command
-from tableflow_assets_tests.kafka_topics import PAYMENT, KafkaTopic, payments
-from tableflow_assets_tests.tables import head_of, pipeline_of
+from tableflow_assets_tests.support.kafka_topics import PAYMENT, KafkaTopic, payments
+from tableflow_assets_tests.support.tables import head_of, pipeline_of
 
 pytestmark = pytest.mark.usefixtures("on_stack")
 

@@ -12,9 +12,9 @@ from tableflow_assets.table.delta.store import Store, store_at
 from tableflow_assets.table.formats import delta_root
 from tableflow_assets.tableflow import Tableflow
 from tableflow_assets_tests.commands.conftest import Command
-from tableflow_assets_tests.kafka_topics import KafkaTopic
+from tableflow_assets_tests.support.kafka_topics import KafkaTopic
+from tableflow_assets_tests.support.tables import head_of, pipeline_of, table_of
 from tableflow_assets_tests.table.delta.own_tables import OwnTable
-from tableflow_assets_tests.tables import head_of, pipeline_of, table_of
 
 pytestmark = pytest.mark.usefixtures("on_stack")
 

@@ -16,8 +16,8 @@ from tableflow_assets.source.registry import Registry
 from tableflow_assets.stack import connections
 from tableflow_assets.tableflow import Tableflow
 from tableflow_assets_tests.commands.conftest import Command
-from tableflow_assets_tests.kafka_topics import PAYMENT, KafkaTopic
-from tableflow_assets_tests.tables import pipeline_of, table_of
+from tableflow_assets_tests.support.kafka_topics import PAYMENT, KafkaTopic
+from tableflow_assets_tests.support.tables import pipeline_of, table_of
 
 pytestmark = pytest.mark.usefixtures("on_stack", "without_spark")
 

@@ -21,7 +21,7 @@ from tableflow_assets.settings.settings import Settings, load_settings
 from tableflow_assets.stack import connections
 from tableflow_assets.tableflow import Tableflow
 from tableflow_assets_tests.commands.conftest import Answer, Command
-from tableflow_assets_tests.kafka_topics import KafkaTopic
+from tableflow_assets_tests.support.kafka_topics import KafkaTopic
 
 on_stack = pytest.mark.usefixtures("on_stack")
 NOON = datetime(2026, 2, 5, 12, tzinfo=UTC)

@@ -15,8 +15,8 @@ from tableflow_assets.settings.settings import Settings
 from tableflow_assets.stack import connections
 from tableflow_assets.tableflow import Tableflow
 from tableflow_assets_tests.commands.conftest import Answer, Command
-from tableflow_assets_tests.kafka_topics import PAYMENT, KafkaTopic, payments
-from tableflow_assets_tests.tables import pipeline_of, table_of
+from tableflow_assets_tests.support.kafka_topics import PAYMENT, KafkaTopic, payments
+from tableflow_assets_tests.support.tables import pipeline_of, table_of
 
 pytestmark = pytest.mark.usefixtures("on_stack")
 

@@ -15,8 +15,8 @@ from tableflow_assets.table.ledger import read_ledger
 from tableflow_assets.table.suspension import suspend, suspension_of
 from tableflow_assets.tableflow import Tableflow
 from tableflow_assets_tests.commands.conftest import Command
-from tableflow_assets_tests.kafka_topics import PAYMENT, KafkaTopic, payments
-from tableflow_assets_tests.tables import head_of, ids_of, pipeline_of, table_of, verified
+from tableflow_assets_tests.support.kafka_topics import PAYMENT, KafkaTopic, payments
+from tableflow_assets_tests.support.tables import head_of, ids_of, pipeline_of, table_of, verified
 
 pytestmark = pytest.mark.usefixtures("on_stack")
 

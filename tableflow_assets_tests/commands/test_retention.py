@@ -9,8 +9,8 @@ import pytest
 
 from tableflow_assets.tableflow import Tableflow
 from tableflow_assets_tests.commands.conftest import Command
-from tableflow_assets_tests.kafka_topics import PAYMENT, KafkaTopic, payments
-from tableflow_assets_tests.tables import head_of, ids_of, pipeline_of
+from tableflow_assets_tests.support.kafka_topics import PAYMENT, KafkaTopic, payments
+from tableflow_assets_tests.support.tables import head_of, ids_of, pipeline_of
 
 pytestmark = pytest.mark.usefixtures("on_stack")
 LONG_AGO = int(datetime(2024, 1, 1, tzinfo=UTC).timestamp() * 1000)

@@ -9,11 +9,11 @@ import pytest
 
 from tableflow_assets.tableflow import Tableflow
 from tableflow_assets_tests.commands.conftest import Command
-from tableflow_assets_tests.kafka_topics import PAYMENT, KafkaTopic, payments
 from tableflow_assets_tests.publish.worlds.snowflake import KEY, running_stub
 from tableflow_assets_tests.publish.worlds.snowflake_grammar import parsed
 from tableflow_assets_tests.publish.worlds.snowflake_stub import ACCOUNT, USER, SnowflakeStub
-from tableflow_assets_tests.tables import pipeline_of
+from tableflow_assets_tests.support.kafka_topics import PAYMENT, KafkaTopic, payments
+from tableflow_assets_tests.support.tables import pipeline_of
 
 TOKEN = "t0p-s3cret-token"
 SETTINGS = """

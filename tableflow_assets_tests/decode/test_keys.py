@@ -15,7 +15,7 @@ from tableflow_assets.decode.schemas import described_by
 from tableflow_assets.decode.serialization import Serialization
 from tableflow_assets.source.subject import RegisteredSchema, Subject
 from tableflow_assets.tableflow import Tableflow
-from tableflow_assets_tests.kafka_topics import framed
+from tableflow_assets_tests.support.kafka_topics import framed
 
 FIRST_ID = 7
 

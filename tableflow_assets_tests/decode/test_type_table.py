@@ -26,9 +26,9 @@ from tableflow_assets.tableflow import Tableflow
 from tableflow_assets_tests.decode import type_cases
 from tableflow_assets_tests.decode.protobuf.messages import message_class
 from tableflow_assets_tests.decode.type_cases import AVRO, JSON, PROTOBUF, parsed
-from tableflow_assets_tests.drawn.format import BY_TOPIC
-from tableflow_assets_tests.kafka_topics import KafkaTopic
-from tableflow_assets_tests.tables import pipeline_of, rows_of, table_of, verified
+from tableflow_assets_tests.support.drawn.format import BY_TOPIC
+from tableflow_assets_tests.support.kafka_topics import KafkaTopic
+from tableflow_assets_tests.support.tables import pipeline_of, rows_of, table_of, verified
 
 DOCS = (Path(__file__).parents[2] / "docs" / "types.md").read_text()
 CASES = {"Avro": AVRO, "Protobuf": PROTOBUF, "JSON Schema": JSON}

@@ -10,9 +10,9 @@ import pytest
 from tableflow_assets.base.errors import ServerUnreachable
 from tableflow_assets.source.registry import Registry
 from tableflow_assets.tableflow import Tableflow
-from tableflow_assets_tests.kafka_topics import PAYMENT, KafkaTopic, framed, payments
 from tableflow_assets_tests.source.test_registry import WIDER, gone_away
-from tableflow_assets_tests.tables import ids_of, letters_of, pipeline_of, verified
+from tableflow_assets_tests.support.kafka_topics import PAYMENT, KafkaTopic, framed, payments
+from tableflow_assets_tests.support.tables import ids_of, letters_of, pipeline_of, verified
 
 
 def test_an_id_of_another_subject_is_told_from_one_that_nobody_knows(

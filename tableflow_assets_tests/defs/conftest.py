@@ -15,7 +15,7 @@ from tableflow_assets.settings.settings import Settings, TopicOptions
 from tableflow_assets.stack import connections
 from tableflow_assets.stack.stack import Stack
 from tableflow_assets_tests.defs.dagster_world import DagsterWorld, day, settings_on
-from tableflow_assets_tests.kafka_topics import KafkaTopic
+from tableflow_assets_tests.support.kafka_topics import KafkaTopic
 
 MakeWorld = Callable[..., DagsterWorld]
 

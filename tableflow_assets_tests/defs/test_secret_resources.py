@@ -13,7 +13,7 @@ from tableflow_assets.base.errors import SettingsError
 from tableflow_assets.defs.resources import IcebergCatalogResource, S3Address, resources_from
 from tableflow_assets.lake import storage
 from tableflow_assets.settings.settings import load_settings
-from tableflow_assets_tests.moto_aws import BUCKET, Aws, running_aws
+from tableflow_assets_tests.support.moto_aws import BUCKET, Aws, running_aws
 
 SETTINGS = """
 warehouse:

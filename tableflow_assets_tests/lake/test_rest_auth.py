@@ -34,8 +34,8 @@ from tableflow_assets.settings.rest import Catalog, OtherRestSettings, RestTls
 from tableflow_assets.stack.seaweed import REGION, SeaweedServer
 from tableflow_assets_tests.publish.worlds.gate import Client, Gate
 from tableflow_assets_tests.publish.worlds.rest import make_bucket
-from tableflow_assets_tests.seaweed import owner_of
 from tableflow_assets_tests.source.certificate_authority import Authority
+from tableflow_assets_tests.support.seaweed import owner_of
 
 SCHEMA = Schema(NestedField(1, "id", LongType(), required=False))
 SECRET = "very-quiet"

@@ -23,7 +23,7 @@ from tableflow_assets.lake.file_io import StorageFileIO, arrow_store, s3_propert
 from tableflow_assets.lake.storage import S3Connection, s3_client, session_of, with_keys
 from tableflow_assets.table.delta.checkpoint import storage_options, write_checkpoint
 from tableflow_assets.table.delta.store import store_at
-from tableflow_assets_tests.moto_aws import BUCKET, KEY, REGION, SECRET, Aws, running_aws
+from tableflow_assets_tests.support.moto_aws import BUCKET, KEY, REGION, SECRET, Aws, running_aws
 
 ROLE = "arn:aws:iam::123456789012:role/lake-writer"
 KMS = "arn:aws:kms:eu-west-1:123456789012:key/0f8c0d3e-0000-4000-8000-000000000000"

@@ -11,9 +11,9 @@ import yaml
 from tableflow_assets.settings.settings import Settings
 from tableflow_assets.stack import connections
 from tableflow_assets.stack.stack import Stack
-from tableflow_assets_tests.kafka_topics import KafkaTopic
 from tableflow_assets_tests.live.dagster_api import DagsterApi
 from tableflow_assets_tests.publish.worlds.glue import GlueWorld
+from tableflow_assets_tests.support.kafka_topics import KafkaTopic
 
 
 @pytest.fixture(scope="package")

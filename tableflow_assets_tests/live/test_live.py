@@ -14,8 +14,8 @@ from tableflow_assets.settings.settings import Settings
 from tableflow_assets.stack.stack import Stack
 from tableflow_assets.tableflow import Tableflow
 from tableflow_assets.verify.verify import verify
-from tableflow_assets_tests.kafka_topics import PAYMENT, KafkaTopic
 from tableflow_assets_tests.live.dagster_api import DagsterApi, eventually
+from tableflow_assets_tests.support.kafka_topics import PAYMENT, KafkaTopic
 
 TABLE = "tableflow/live_orders"
 

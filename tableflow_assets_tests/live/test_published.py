@@ -7,10 +7,10 @@ from typing import Any
 from tableflow_assets.publish.publisher import Publisher
 from tableflow_assets.settings.settings import Settings
 from tableflow_assets.tableflow import Tableflow
-from tableflow_assets_tests.kafka_topics import PAYMENT, KafkaTopic
 from tableflow_assets_tests.live.dagster_api import DagsterApi, eventually
 from tableflow_assets_tests.live.test_live import is_clean, is_current
 from tableflow_assets_tests.publish.worlds.glue import GlueWorld
+from tableflow_assets_tests.support.kafka_topics import PAYMENT, KafkaTopic
 
 
 def is_shown(settings: Settings, glue: GlueWorld, topic: KafkaTopic) -> bool:

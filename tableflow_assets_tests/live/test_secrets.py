@@ -11,11 +11,11 @@ import pytest
 
 from tableflow_assets.settings.settings import Settings
 from tableflow_assets.stack.stack import Stack
-from tableflow_assets_tests.kafka_topics import PAYMENT, KafkaTopic
 from tableflow_assets_tests.live.dagster_api import REPOSITORY, DagsterApi, eventually
 from tableflow_assets_tests.live.test_live import TABLE, is_current
 from tableflow_assets_tests.live.test_published import is_shown
 from tableflow_assets_tests.publish.worlds.glue import GlueWorld
+from tableflow_assets_tests.support.kafka_topics import PAYMENT, KafkaTopic
 
 # Where the embedded stack keeps its own keys, for its own servers. Nobody else may read these.
 KEPT_IN = {"stack.json", "s3.json", "spark.properties"}

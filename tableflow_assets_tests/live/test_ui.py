@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from tableflow_assets.settings.settings import Settings
-from tableflow_assets_tests.kafka_topics import PAYMENT, KafkaTopic
 from tableflow_assets_tests.live.dagster_api import DagsterApi, eventually
 from tableflow_assets_tests.live.test_live import TABLE, is_current
+from tableflow_assets_tests.support.kafka_topics import PAYMENT, KafkaTopic
 
 CHROMIUM = shutil.which("chromium")
 DRIVER = shutil.which("chromedriver")

@@ -25,8 +25,8 @@ from tableflow_assets.table.keyed import erasure
 from tableflow_assets.table.ledger import TAG, read_entries, read_ledger
 from tableflow_assets.table.suspension import suspend, suspension_of
 from tableflow_assets.tableflow import Tableflow
-from tableflow_assets_tests.kafka_topics import PAYMENT, KafkaTopic, framed, payments
-from tableflow_assets_tests.tables import (
+from tableflow_assets_tests.support.kafka_topics import PAYMENT, KafkaTopic, framed, payments
+from tableflow_assets_tests.support.tables import (
     branches_of,
     head_of,
     ids_of,

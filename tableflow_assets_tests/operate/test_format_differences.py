@@ -11,8 +11,8 @@ from tableflow_assets.table.delta.log import DeltaLog, commit_name
 from tableflow_assets.table.delta.store import store_at
 from tableflow_assets.table.formats import delta_root
 from tableflow_assets.tableflow import Tableflow
-from tableflow_assets_tests.kafka_topics import PAYMENT, KafkaTopic, payments
-from tableflow_assets_tests.tables import pipeline_of, table_of
+from tableflow_assets_tests.support.kafka_topics import PAYMENT, KafkaTopic, payments
+from tableflow_assets_tests.support.tables import pipeline_of, table_of
 
 
 def log_of(pipeline: Pipeline) -> DeltaLog:

@@ -14,8 +14,8 @@ from tableflow_assets.operate.tags import create_tag, delete_tag
 from tableflow_assets.pipeline import Pipeline
 from tableflow_assets.query.as_of import delta_versions, named_in
 from tableflow_assets.tableflow import Tableflow
-from tableflow_assets_tests.kafka_topics import PAYMENT, KafkaTopic, payments
-from tableflow_assets_tests.tables import head_of, pipeline_of, table_of
+from tableflow_assets_tests.support.kafka_topics import PAYMENT, KafkaTopic, payments
+from tableflow_assets_tests.support.tables import head_of, pipeline_of, table_of
 
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)
 

@@ -16,8 +16,8 @@ from tableflow_assets.table import commit as commits
 from tableflow_assets.table.ledger import read_ledger
 from tableflow_assets.table.suspension import suspension_of
 from tableflow_assets.tableflow import Tableflow
-from tableflow_assets_tests.kafka_topics import PAYMENT, KafkaTopic, payments
-from tableflow_assets_tests.tables import (
+from tableflow_assets_tests.support.kafka_topics import PAYMENT, KafkaTopic, payments
+from tableflow_assets_tests.support.tables import (
     Interruption,
     branches_of,
     head_of,

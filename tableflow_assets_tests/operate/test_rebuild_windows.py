@@ -16,8 +16,8 @@ from tableflow_assets.pipeline import NOTHING, Pipeline
 from tableflow_assets.table import commit as commits
 from tableflow_assets.table.ledger import PROPERTY, read_ledger
 from tableflow_assets.tableflow import Tableflow
-from tableflow_assets_tests.kafka_topics import PAYMENT, KafkaTopic, payments
-from tableflow_assets_tests.tables import (
+from tableflow_assets_tests.support.kafka_topics import PAYMENT, KafkaTopic, payments
+from tableflow_assets_tests.support.tables import (
     branches_of,
     compared,
     head_of,

@@ -17,8 +17,8 @@ from tableflow_assets.table.delta.compare import compare
 from tableflow_assets.table.delta.store import Store, store_at
 from tableflow_assets.table.formats import delta_root
 from tableflow_assets.tableflow import Tableflow
-from tableflow_assets_tests.kafka_topics import PAYMENT, KafkaTopic, payments
-from tableflow_assets_tests.tables import head_of, ids_of, pipeline_of, table_of, verified
+from tableflow_assets_tests.support.kafka_topics import PAYMENT, KafkaTopic, payments
+from tableflow_assets_tests.support.tables import head_of, ids_of, pipeline_of, table_of, verified
 
 DAY = timedelta(days=1)
 MONDAY = datetime(2024, 1, 1, tzinfo=UTC)

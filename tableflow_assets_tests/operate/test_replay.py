@@ -23,9 +23,9 @@ from tableflow_assets.table import commit as commits
 from tableflow_assets.table.ledger import read_ledger
 from tableflow_assets.tableflow import Tableflow
 from tableflow_assets_tests.defs.dagster_world import day, milliseconds
-from tableflow_assets_tests.kafka_topics import PAYMENT, KafkaTopic, payments
-from tableflow_assets_tests.late_schema import Late
-from tableflow_assets_tests.tables import (
+from tableflow_assets_tests.support.kafka_topics import PAYMENT, KafkaTopic, payments
+from tableflow_assets_tests.support.late_schema import Late
+from tableflow_assets_tests.support.tables import (
     Interruption,
     branches_of,
     entries_of,

@@ -22,9 +22,9 @@ from tableflow_assets.table import commit as commits
 from tableflow_assets.table.ledger import DroppedBefore, read_ledger
 from tableflow_assets.table.letters.read import letters_of as letters_that_count
 from tableflow_assets.tableflow import Tableflow
-from tableflow_assets_tests.kafka_topics import PAYMENT, KafkaTopic, payments
-from tableflow_assets_tests.late_schema import Late
-from tableflow_assets_tests.tables import (
+from tableflow_assets_tests.support.kafka_topics import PAYMENT, KafkaTopic, payments
+from tableflow_assets_tests.support.late_schema import Late
+from tableflow_assets_tests.support.tables import (
     Interruption,
     branches_of,
     compared,

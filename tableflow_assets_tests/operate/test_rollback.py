@@ -28,9 +28,9 @@ from tableflow_assets.table.ledger import TAG, Forgotten, read_ledger
 from tableflow_assets.table.letters.read import letters_of
 from tableflow_assets.table.suspension import clear
 from tableflow_assets.tableflow import Tableflow
-from tableflow_assets_tests.kafka_topics import PAYMENT, KafkaTopic, payments
-from tableflow_assets_tests.late_schema import Late
-from tableflow_assets_tests.tables import (
+from tableflow_assets_tests.support.kafka_topics import PAYMENT, KafkaTopic, payments
+from tableflow_assets_tests.support.late_schema import Late
+from tableflow_assets_tests.support.tables import (
     head_of,
     ids_of,
     pipeline_of,

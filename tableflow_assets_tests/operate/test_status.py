@@ -13,9 +13,9 @@ from tableflow_assets.settings.settings import Settings, Topic, TopicOptions
 from tableflow_assets.source.log import Log
 from tableflow_assets.table.ledger import PROPERTY, read_ledger
 from tableflow_assets.tableflow import Tableflow
-from tableflow_assets_tests.kafka_topics import PAYMENT, KafkaTopic, payments
-from tableflow_assets_tests.ports import closed_port
-from tableflow_assets_tests.tables import pipeline_of, table_of
+from tableflow_assets_tests.support.kafka_topics import PAYMENT, KafkaTopic, payments
+from tableflow_assets_tests.support.ports import closed_port
+from tableflow_assets_tests.support.tables import pipeline_of, table_of
 
 
 def status_of(tableflow: Tableflow, topic: KafkaTopic) -> TopicStatus:

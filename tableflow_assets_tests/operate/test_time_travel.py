@@ -24,9 +24,9 @@ from tableflow_assets.query.duckdb import connect_duckdb
 from tableflow_assets.settings.settings import Settings
 from tableflow_assets.stack import connections
 from tableflow_assets.tableflow import Tableflow
-from tableflow_assets_tests.kafka_topics import KafkaTopic
-from tableflow_assets_tests.tables import head_of, pipeline_of
-from tableflow_assets_tests.trino_server import Trino, running_trino
+from tableflow_assets_tests.support.kafka_topics import KafkaTopic
+from tableflow_assets_tests.support.tables import head_of, pipeline_of
+from tableflow_assets_tests.support.trino_server import Trino, running_trino
 
 DAY = datetime(2026, 1, 5, 10, tzinfo=UTC)
 ORDER: dict[str, Any] = {

@@ -15,9 +15,9 @@ from tableflow_assets.table.delta.lifecycle import mirror_status
 from tableflow_assets.table.delta.store import store_at
 from tableflow_assets.table.formats import delta_root
 from tableflow_assets.tableflow import Tableflow
-from tableflow_assets_tests.engines import read_everywhere
-from tableflow_assets_tests.kafka_topics import PAYMENT, KafkaTopic, payments
-from tableflow_assets_tests.tables import pipeline_of, table_of, verified
+from tableflow_assets_tests.support.engines import read_everywhere
+from tableflow_assets_tests.support.kafka_topics import PAYMENT, KafkaTopic, payments
+from tableflow_assets_tests.support.tables import pipeline_of, table_of, verified
 
 WITH_METHOD = PAYMENT | {
     "fields": [

@@ -23,10 +23,10 @@ from tableflow_assets.product.runner import Done, Runner
 from tableflow_assets.settings.product_options import ProductOptions
 from tableflow_assets.stack import connections
 from tableflow_assets.tableflow import Tableflow
-from tableflow_assets_tests.kafka_topics import KafkaTopic
 from tableflow_assets_tests.product.hostile import Sent
 from tableflow_assets_tests.product.log import Logged, Row
 from tableflow_assets_tests.product.oracle import KEYS
+from tableflow_assets_tests.support.kafka_topics import KafkaTopic
 
 SHOP = ("unique_payments", "completed_orders", "product_sales", "thirty_day_customer_snapshot")
 HOTELS = (

@@ -21,11 +21,11 @@ from tableflow_assets.publish.source import source_of
 from tableflow_assets.query.duckdb import connect_duckdb
 from tableflow_assets.table.delta.checkpoint import storage_options
 from tableflow_assets.tableflow import Tableflow
-from tableflow_assets_tests.kafka_topics import PAYMENT, KafkaTopic, payments
 from tableflow_assets_tests.publish.worlds.glue import GlueWorld
 from tableflow_assets_tests.publish.worlds.moto_with_glues_lock import REGION
-from tableflow_assets_tests.tables import pipeline_of, rows_of, table_of
-from tableflow_assets_tests.trino_server import running_trino
+from tableflow_assets_tests.support.kafka_topics import PAYMENT, KafkaTopic, payments
+from tableflow_assets_tests.support.tables import pipeline_of, rows_of, table_of
+from tableflow_assets_tests.support.trino_server import running_trino
 
 Rows = list[tuple[Any, ...]]
 NESTED = {

@@ -13,10 +13,10 @@ import pytest
 from tableflow_assets.base.errors import CatalogAway, CatalogRefused
 from tableflow_assets.publish.glue import aws as aws_module
 from tableflow_assets.publish.publish import publish
-from tableflow_assets_tests.ports import closed_port
 from tableflow_assets_tests.publish.sources import a_source, after_a_commit
 from tableflow_assets_tests.publish.worlds.glue import GlueWorld
 from tableflow_assets_tests.publish.worlds.moto_with_glues_lock import ACCOUNT
+from tableflow_assets_tests.support.ports import closed_port
 
 
 @pytest.fixture

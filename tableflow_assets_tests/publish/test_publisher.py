@@ -17,10 +17,10 @@ from tableflow_assets.publish.publisher import Publisher
 from tableflow_assets.publish.status import CatalogStatus
 from tableflow_assets.settings.settings import Settings, Topic
 from tableflow_assets.tableflow import Tableflow
-from tableflow_assets_tests.kafka_topics import PAYMENT, KafkaTopic, payments
 from tableflow_assets_tests.publish.worlds.glue import GlueWorld
 from tableflow_assets_tests.publish.worlds.unity import DatabricksWorld
-from tableflow_assets_tests.tables import head_of, pipeline_of, table_of
+from tableflow_assets_tests.support.kafka_topics import PAYMENT, KafkaTopic, payments
+from tableflow_assets_tests.support.tables import head_of, pipeline_of, table_of
 
 
 @dataclass

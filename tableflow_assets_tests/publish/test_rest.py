@@ -24,10 +24,10 @@ from tableflow_assets.publish.rest import rest as other_rest
 from tableflow_assets.publish.rest.changes import CannotFollow, changes
 from tableflow_assets.publish.rest.rest import OtherRestCatalog
 from tableflow_assets.settings.rest import OtherRestSettings
-from tableflow_assets_tests.ports import closed_port
 from tableflow_assets_tests.publish.sources import a_source
 from tableflow_assets_tests.publish.worlds.gate import Client, Gate
 from tableflow_assets_tests.publish.worlds.rest import client_of, make_bucket, metadata_of
+from tableflow_assets_tests.support.ports import closed_port
 
 ROWS = pa.table({"id": pa.array([1, 2], pa.int32()), "name": ["a", "b"]})
 

@@ -16,7 +16,6 @@ from tableflow_assets.publish import publish as publishing
 from tableflow_assets.publish.snowflake import connection as snowflake_connection
 from tableflow_assets.publish.snowflake import sql
 from tableflow_assets.settings.secret_ref import SecretRef
-from tableflow_assets_tests.ports import closed_port
 from tableflow_assets_tests.publish.sources import a_source
 from tableflow_assets_tests.publish.worlds.snowflake import (
     KEY,
@@ -27,6 +26,7 @@ from tableflow_assets_tests.publish.worlds.snowflake import (
 )
 from tableflow_assets_tests.publish.worlds.snowflake_engine import ADMINISTRATOR, Refusal
 from tableflow_assets_tests.publish.worlds.snowflake_stub import SnowflakeStub
+from tableflow_assets_tests.support.ports import closed_port
 
 NO_PAUSE = ()
 PHRASE = "TEST_SNOWFLAKE_PHRASE"

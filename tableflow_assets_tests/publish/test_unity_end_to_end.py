@@ -17,13 +17,13 @@ from tableflow_assets.publish.source import source_of
 from tableflow_assets.query.duckdb import connect_duckdb
 from tableflow_assets.table.delta.checkpoint import storage_options
 from tableflow_assets.tableflow import Tableflow
-from tableflow_assets_tests.kafka_topics import PAYMENT, KafkaTopic
 from tableflow_assets_tests.publish.worlds.unity import (
     DatabricksWorld,
     OpenSourceWorld,
     UnityWorld,
 )
-from tableflow_assets_tests.tables import pipeline_of, rows_of, table_of
+from tableflow_assets_tests.support.kafka_topics import PAYMENT, KafkaTopic
+from tableflow_assets_tests.support.tables import pipeline_of, rows_of, table_of
 
 WITH_METHOD = PAYMENT | {
     "fields": [

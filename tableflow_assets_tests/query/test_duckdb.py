@@ -12,8 +12,8 @@ from tableflow_assets.lake.connection import CatalogConnection
 from tableflow_assets.lake.storage import S3Connection
 from tableflow_assets.query.duckdb import attach_statements, connect_duckdb
 from tableflow_assets.tableflow import Tableflow
-from tableflow_assets_tests.kafka_topics import PAYMENT, KafkaTopic, payments
-from tableflow_assets_tests.tables import pipeline_of, rows_of
+from tableflow_assets_tests.support.kafka_topics import PAYMENT, KafkaTopic, payments
+from tableflow_assets_tests.support.tables import pipeline_of, rows_of
 
 CATALOG = CatalogConnection(
     uri="http://127.0.0.1:8181",

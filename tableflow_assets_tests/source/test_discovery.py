@@ -11,7 +11,7 @@ import pytest
 from tableflow_assets.settings.settings import Settings, TopicOptions
 from tableflow_assets.source.discovery import discover, known_topics, remember, remembered
 from tableflow_assets.tableflow import Tableflow
-from tableflow_assets_tests.kafka_topics import PAYMENT, KafkaTopic, payments
+from tableflow_assets_tests.support.kafka_topics import PAYMENT, KafkaTopic, payments
 
 NEW_YEAR = date(2024, 1, 1)
 

@@ -12,7 +12,7 @@ from tableflow_assets.base.errors import ServerUnreachable
 from tableflow_assets.source import kafka_admin
 from tableflow_assets.source.kafka_access import KafkaAccess
 from tableflow_assets.source.kafka_admin import KafkaAdmin
-from tableflow_assets_tests.ports import closed_port
+from tableflow_assets_tests.support.ports import closed_port
 
 HERE, THERE = TopicPartition("payments", 0), TopicPartition("payments", 1)
 

@@ -12,7 +12,7 @@ from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegis
 from tableflow_assets.base.errors import SchemaNotFound, ServerUnreachable
 from tableflow_assets.source.registry import Registry
 from tableflow_assets.tableflow import Tableflow
-from tableflow_assets_tests.kafka_topics import PAYMENT, KafkaTopic
+from tableflow_assets_tests.support.kafka_topics import PAYMENT, KafkaTopic
 
 WIDER = PAYMENT | {"fields": [{"name": "note", "type": "string", "default": ""}]}
 NOBODY = "http://127.0.0.1:9"  # no server ever listens there

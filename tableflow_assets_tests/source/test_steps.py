@@ -12,8 +12,8 @@ from tableflow_assets.settings.settings import Topic
 from tableflow_assets.source.plan import OffsetRange, Plan
 from tableflow_assets.source.steps import steps
 from tableflow_assets.tableflow import Tableflow
-from tableflow_assets_tests.kafka_topics import PAYMENT, KafkaTopic, framed, payments
-from tableflow_assets_tests.tables import entries_of, ids_of, pipeline_of, verified
+from tableflow_assets_tests.support.kafka_topics import PAYMENT, KafkaTopic, framed, payments
+from tableflow_assets_tests.support.tables import entries_of, ids_of, pipeline_of, verified
 
 NOON = int(datetime(2024, 1, 1, 12, tzinfo=UTC).timestamp() * 1000)
 

@@ -14,7 +14,7 @@ from tableflow_assets.lake.connection import CatalogConnection
 from tableflow_assets.lake.storage import S3Connection
 from tableflow_assets.source.log import Log, TopicIdentity
 from tableflow_assets.source.registry import Registry
-from tableflow_assets_tests.ports import closed_port
+from tableflow_assets_tests.support.ports import closed_port
 
 
 def find_a_table(address: str, **credentials: str) -> None:

@@ -21,7 +21,7 @@ from tableflow_assets.base.errors import AccessRefused
 from tableflow_assets.query.duckdb import connect_duckdb
 from tableflow_assets.stack.seaweed import BUCKET, SeaweedServer
 from tableflow_assets.stack.state import StackState
-from tableflow_assets_tests.seaweed import Person, owner_of, reader_of
+from tableflow_assets_tests.support.seaweed import Person, owner_of, reader_of
 
 ROWS = pa.table({"id": [1, 2, 3]})
 Attempt = Callable[[Person, Table], Any]

@@ -15,7 +15,7 @@ from tableflow_assets.stack.spark import SparkServer
 from tableflow_assets.stack.spark_properties import embedded_properties, spark_properties
 from tableflow_assets.stack.state import StackState
 from tableflow_assets.tableflow import Tableflow
-from tableflow_assets_tests.moto_aws import BUCKET, KEY, SECRET, running_aws
+from tableflow_assets_tests.support.moto_aws import BUCKET, KEY, SECRET, running_aws
 
 WAREHOUSE = """
 warehouse:

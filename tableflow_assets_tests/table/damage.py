@@ -12,8 +12,8 @@ from confluent_kafka.schema_registry import Schema
 
 from tableflow_assets.pipeline import Pipeline
 from tableflow_assets.table.ledger import PROPERTY, read_ledger
-from tableflow_assets_tests.kafka_topics import KafkaTopic
-from tableflow_assets_tests.tables import table_of
+from tableflow_assets_tests.support.kafka_topics import KafkaTopic
+from tableflow_assets_tests.support.tables import table_of
 
 
 def as_ours(pipeline: Pipeline) -> dict[str, str]:

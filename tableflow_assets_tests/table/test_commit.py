@@ -13,9 +13,9 @@ from tableflow_assets.pipeline import Pipeline
 from tableflow_assets.table import commit as commits
 from tableflow_assets.table.ledger import read_ledger
 from tableflow_assets.tableflow import Tableflow
-from tableflow_assets_tests.flaky_catalog import flaky
-from tableflow_assets_tests.kafka_topics import PAYMENT, KafkaTopic, payments
-from tableflow_assets_tests.tables import (
+from tableflow_assets_tests.support.flaky_catalog import flaky
+from tableflow_assets_tests.support.kafka_topics import PAYMENT, KafkaTopic, payments
+from tableflow_assets_tests.support.tables import (
     branches_of,
     head_of,
     ids_of,

@@ -25,7 +25,7 @@ from tableflow_assets.base.errors import CommitConflict, IncompatibleSchema, Ser
 from tableflow_assets.lake.catalog import RestCatalog
 from tableflow_assets.table.evolve import evolve
 from tableflow_assets.tableflow import Tableflow
-from tableflow_assets_tests.flaky_catalog import FlakyIceberg
+from tableflow_assets_tests.support.flaky_catalog import FlakyIceberg
 from tableflow_assets_tests.table.schemas import columns, list_of, map_of, struct_of
 
 INT, LONG, TEXT = IntegerType(), LongType(), StringType()

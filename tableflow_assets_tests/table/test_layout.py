@@ -19,8 +19,8 @@ from tableflow_assets.pipeline import Pipeline
 from tableflow_assets.table import windows
 from tableflow_assets.table.windows import rows_added, rows_in_all
 from tableflow_assets.tableflow import Tableflow
-from tableflow_assets_tests.kafka_topics import PAYMENT, KafkaTopic, payments
-from tableflow_assets_tests.tables import ids_of, pipeline_of, rows_of, table_of, verified
+from tableflow_assets_tests.support.kafka_topics import PAYMENT, KafkaTopic, payments
+from tableflow_assets_tests.support.tables import ids_of, pipeline_of, rows_of, table_of, verified
 
 MONDAY = datetime(2024, 1, 1, 22, 30, tzinfo=UTC)
 VISIT = {

@@ -14,8 +14,8 @@ from tableflow_assets.pipeline import Pipeline
 from tableflow_assets.table.dropped import dropped_in_all, with_dropped
 from tableflow_assets.table.ledger import DroppedBefore, Entry, Forgotten, read_ledger
 from tableflow_assets.tableflow import Tableflow
-from tableflow_assets_tests.kafka_topics import PAYMENT, KafkaTopic, payments
-from tableflow_assets_tests.tables import head_of, ids_of, pipeline_of, table_of, verified
+from tableflow_assets_tests.support.kafka_topics import PAYMENT, KafkaTopic, payments
+from tableflow_assets_tests.support.tables import head_of, ids_of, pipeline_of, table_of, verified
 
 ENTRY = Entry("t", "c", "id", origin={0: 0, 1: 0}, start={0: 9, 1: 4}, end={0: 9, 1: 4})
 

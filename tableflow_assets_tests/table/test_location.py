@@ -26,7 +26,7 @@ from tableflow_assets.table.location import (
     refused_location_named,
 )
 from tableflow_assets.tableflow import Tableflow
-from tableflow_assets_tests.moto_aws import BUCKET, KEY, REGION, SECRET, Aws, running_aws
+from tableflow_assets_tests.support.moto_aws import BUCKET, KEY, REGION, SECRET, Aws, running_aws
 
 SCHEMA = Schema(
     NestedField(1, "id", LongType()),

@@ -17,8 +17,8 @@ from tableflow_assets.table.evolve import evolve
 from tableflow_assets.table.ledger import read_ledger
 from tableflow_assets.table.schema_fit import Fit, fitting_schemas
 from tableflow_assets.tableflow import Tableflow
-from tableflow_assets_tests.kafka_topics import KafkaTopic
-from tableflow_assets_tests.tables import pipeline_of, table_of
+from tableflow_assets_tests.support.kafka_topics import KafkaTopic
+from tableflow_assets_tests.support.tables import pipeline_of, table_of
 
 AT: dict[str, Any] = {"type": "long", "logicalType": "timestamp-millis"}
 FIELDS: dict[str, Any] = {"id": "int", "name": "string", "at": AT}

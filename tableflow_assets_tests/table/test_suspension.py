@@ -38,9 +38,9 @@ from tableflow_assets.table.suspension import (
     suspension_of,
 )
 from tableflow_assets.tableflow import Tableflow
-from tableflow_assets_tests.flaky_catalog import flaky
-from tableflow_assets_tests.kafka_topics import PAYMENT, KafkaTopic, payments
-from tableflow_assets_tests.tables import head_of, ids_of, pipeline_of, table_of, verified
+from tableflow_assets_tests.support.flaky_catalog import flaky
+from tableflow_assets_tests.support.kafka_topics import PAYMENT, KafkaTopic, payments
+from tableflow_assets_tests.support.tables import head_of, ids_of, pipeline_of, table_of, verified
 
 
 @pytest.fixture

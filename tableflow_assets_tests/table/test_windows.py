@@ -9,8 +9,8 @@ import pytest
 
 from tableflow_assets.table.windows import rows_added, rows_in_all
 from tableflow_assets.tableflow import Tableflow
-from tableflow_assets_tests.kafka_topics import PAYMENT, KafkaTopic, payments
-from tableflow_assets_tests.tables import pipeline_of, table_of
+from tableflow_assets_tests.support.kafka_topics import PAYMENT, KafkaTopic, payments
+from tableflow_assets_tests.support.tables import pipeline_of, table_of
 
 # When records happened: around midnights, around full hours, and years apart.
 FIRST = [

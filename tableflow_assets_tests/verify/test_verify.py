@@ -32,10 +32,16 @@ from tableflow_assets.verify.provable import Provable
 from tableflow_assets.verify.read_table import Aside
 from tableflow_assets.verify.result import NONE, Place
 from tableflow_assets.verify.verify import PartitionResult, verify
-from tableflow_assets_tests.kafka_topics import PAYMENT, KafkaTopic, framed, payments
-from tableflow_assets_tests.ports import closed_port
+from tableflow_assets_tests.support.kafka_topics import PAYMENT, KafkaTopic, framed, payments
+from tableflow_assets_tests.support.ports import closed_port
+from tableflow_assets_tests.support.tables import (
+    compared,
+    entries_of,
+    pipeline_of,
+    table_of,
+    verified,
+)
 from tableflow_assets_tests.table import damage
-from tableflow_assets_tests.tables import compared, entries_of, pipeline_of, table_of, verified
 
 PLACE = Place("orders", 0, start=0, committed=10, end=10)
 ENTRY = Entry("orders", "cluster", "topic", origin={0: 0}, start={0: 0}, end={0: 10})

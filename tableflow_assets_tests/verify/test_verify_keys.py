@@ -14,15 +14,15 @@ from tableflow_assets.tableflow import Tableflow
 from tableflow_assets.verify import newest_keys
 from tableflow_assets.verify.keys import Keys
 from tableflow_assets.verify.result import PartitionResult
-from tableflow_assets_tests.kafka_topics import PAYMENT, KafkaTopic, framed, payments
-from tableflow_assets_tests.table import damage
-from tableflow_assets_tests.tables import (
+from tableflow_assets_tests.support.kafka_topics import PAYMENT, KafkaTopic, framed, payments
+from tableflow_assets_tests.support.tables import (
     compared,
     ids_of,
     pipeline_of,
     table_of,
     verified,
 )
+from tableflow_assets_tests.table import damage
 
 T0 = 1_700_000_000_000  # milliseconds
 

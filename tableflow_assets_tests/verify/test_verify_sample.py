@@ -10,9 +10,9 @@ import pytest
 
 from tableflow_assets.pipeline import Pipeline
 from tableflow_assets.tableflow import Tableflow
-from tableflow_assets_tests.kafka_topics import PAYMENT, KafkaTopic, payments
+from tableflow_assets_tests.support.kafka_topics import PAYMENT, KafkaTopic, payments
+from tableflow_assets_tests.support.tables import compared, pipeline_of
 from tableflow_assets_tests.table import damage
-from tableflow_assets_tests.tables import compared, pipeline_of
 
 
 def logical(kind: str, name: str, **more: Any) -> dict[str, Any]:

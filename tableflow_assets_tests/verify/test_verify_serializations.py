@@ -11,9 +11,9 @@ from confluent_kafka.schema_registry import Schema
 from tableflow_assets.pipeline import Pipeline
 from tableflow_assets.tableflow import Tableflow
 from tableflow_assets.verify.verify import PartitionResult, verify
-from tableflow_assets_tests.kafka_topics import KafkaTopic
+from tableflow_assets_tests.support.kafka_topics import KafkaTopic
+from tableflow_assets_tests.support.tables import pipeline_of, rows_of
 from tableflow_assets_tests.table import damage
-from tableflow_assets_tests.tables import pipeline_of, rows_of
 
 MESSAGE = 'syntax = "proto3"; message Order { int64 id = 1; Order before = 2; }'
 KEY = {"type": "object", "properties": {"id": {"type": "integer"}}}

@@ -14,8 +14,8 @@ from tableflow_assets.base.errors import Suspended
 from tableflow_assets.stack.spark import SparkServer
 from tableflow_assets.stack.stack import Stack
 from tableflow_assets.tableflow import Tableflow
-from tableflow_assets_tests.kafka_topics import PAYMENT, KafkaTopic, framed, payments
-from tableflow_assets_tests.tables import (
+from tableflow_assets_tests.support.kafka_topics import PAYMENT, KafkaTopic, framed, payments
+from tableflow_assets_tests.support.tables import (
     branches_of,
     head_of,
     ids_of,

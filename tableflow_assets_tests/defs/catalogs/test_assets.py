@@ -25,8 +25,8 @@ from tableflow_assets_tests.defs.dagster_world import (
     payments,
     settings_on,
 )
-from tableflow_assets_tests.kafka_topics import PAYMENT, KafkaTopic
 from tableflow_assets_tests.publish.worlds.glue import GlueWorld
+from tableflow_assets_tests.support.kafka_topics import PAYMENT, KafkaTopic
 
 CHECK = "published_to_analytics"
 

@@ -37,7 +37,7 @@ from tableflow_assets_tests.defs.dagster_world import (
     rows_of,
     settings_on,
 )
-from tableflow_assets_tests.kafka_topics import PAYMENT, KafkaTopic
+from tableflow_assets_tests.support.kafka_topics import PAYMENT, KafkaTopic
 
 YESTERDAY = day_key(1)
 

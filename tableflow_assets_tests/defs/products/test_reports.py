@@ -15,8 +15,8 @@ from tableflow_assets.query.saved import parse
 from tableflow_assets.settings.product_options import ProductOptions
 from tableflow_assets.settings.settings import Settings
 from tableflow_assets.tableflow import Tableflow
-from tableflow_assets_tests.kafka_topics import PAYMENT, KafkaTopic, payments
-from tableflow_assets_tests.tables import pipeline_of
+from tableflow_assets_tests.support.kafka_topics import PAYMENT, KafkaTopic, payments
+from tableflow_assets_tests.support.tables import pipeline_of
 
 HEADER = "/*\ndescription: What was paid.\nchart: {kind: bar, x: id, y: amount}\n*/"
 

@@ -23,7 +23,7 @@ from tableflow_assets.stack import connections
 from tableflow_assets.stack.stack import Stack
 from tableflow_assets.tableflow import Tableflow
 from tableflow_assets_tests.defs.dagster_world import DagsterWorld, day, milliseconds, settings_on
-from tableflow_assets_tests.kafka_topics import KafkaTopic
+from tableflow_assets_tests.support.kafka_topics import KafkaTopic
 
 SCHEMAS = {name: json.loads(schema_text(name)) for name in ("payments", "shiftleft.public.orders")}
 

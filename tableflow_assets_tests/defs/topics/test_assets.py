@@ -30,7 +30,7 @@ from tableflow_assets_tests.defs.dagster_world import (
     rows_of,
     settings_on,
 )
-from tableflow_assets_tests.kafka_topics import PAYMENT, KafkaTopic
+from tableflow_assets_tests.support.kafka_topics import PAYMENT, KafkaTopic
 
 # Days ago → records sent with a timestamp of that day. The first window is that of two days ago.
 SENT = {5: 1, 2: 3, 1: 2, 0: 5}

@@ -16,7 +16,7 @@ from tableflow_assets_tests.defs.dagster_world import (
     milliseconds,
     payments,
 )
-from tableflow_assets_tests.kafka_topics import PAYMENT, KafkaTopic
+from tableflow_assets_tests.support.kafka_topics import PAYMENT, KafkaTopic
 
 
 def test_a_run_reports_what_it_passed_over_and_how_bad_that_is(

@@ -34,7 +34,7 @@ from tableflow_assets_tests.defs.dagster_world import (
     milliseconds,
     payments,
 )
-from tableflow_assets_tests.kafka_topics import PAYMENT, KafkaTopic
+from tableflow_assets_tests.support.kafka_topics import PAYMENT, KafkaTopic
 
 
 def requested(tick: SensorExecutionData) -> list[dg.AssetKey]:

@@ -23,7 +23,7 @@ from tableflow_assets_tests.defs.dagster_world import (
     payments,
     rows_of,
 )
-from tableflow_assets_tests.kafka_topics import PAYMENT, KafkaTopic
+from tableflow_assets_tests.support.kafka_topics import PAYMENT, KafkaTopic
 
 
 def send(topic: KafkaTopic, count: int, days_ago: int, **message: Any) -> None:

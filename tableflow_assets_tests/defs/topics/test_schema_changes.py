@@ -19,7 +19,7 @@ from tableflow_assets.stack import connections
 from tableflow_assets.table.suspension import find_suspension
 from tableflow_assets_tests.defs.conftest import MakeWorld
 from tableflow_assets_tests.defs.dagster_world import materializations, payments
-from tableflow_assets_tests.kafka_topics import PAYMENT, KafkaTopic
+from tableflow_assets_tests.support.kafka_topics import PAYMENT, KafkaTopic
 
 WITH_NOTE: dict[str, Any] = {
     **PAYMENT,

@@ -20,7 +20,7 @@ from tableflow_assets_tests.defs.dagster_world import (
     evaluation,
     payments,
 )
-from tableflow_assets_tests.kafka_topics import PAYMENT, KafkaTopic
+from tableflow_assets_tests.support.kafka_topics import PAYMENT, KafkaTopic
 
 WITH_NOTE: dict[str, Any] = {
     **PAYMENT,

@@ -8,8 +8,8 @@ import pytest
 
 from tableflow_assets.pipeline import Pipeline
 from tableflow_assets.tableflow import Tableflow
-from tableflow_assets_tests.kafka_topics import PAYMENT, KafkaTopic, framed, payments
-from tableflow_assets_tests.tables import pipeline_of
+from tableflow_assets_tests.support.kafka_topics import PAYMENT, KafkaTopic, framed, payments
+from tableflow_assets_tests.support.tables import pipeline_of
 
 FIRST_DAY = datetime(2024, 1, 1, 12, tzinfo=UTC)
 

@@ -14,9 +14,9 @@ from tableflow_assets.pipeline import Pipeline
 from tableflow_assets.table.delta.lifecycle import mirror_status
 from tableflow_assets.table.ledger import read_ledger
 from tableflow_assets.tableflow import Tableflow
-from tableflow_assets_tests.kafka_topics import PAYMENT, KafkaTopic, payments
 from tableflow_assets_tests.operate.maintenance.conftest import at_day, commit_days, commit_keys
-from tableflow_assets_tests.tables import (
+from tableflow_assets_tests.support.kafka_topics import PAYMENT, KafkaTopic, payments
+from tableflow_assets_tests.support.tables import (
     head_of,
     ids_of,
     pipeline_of,

@@ -15,9 +15,9 @@ from tableflow_assets.operate.maintenance.orphans import _listed
 from tableflow_assets.pipeline import Pipeline
 from tableflow_assets.table.delta.lifecycle import mirror_status
 from tableflow_assets.table.ledger import TAG, read_ledger
-from tableflow_assets_tests.kafka_topics import KafkaTopic
 from tableflow_assets_tests.operate.maintenance.conftest import commit_days, commit_keys
-from tableflow_assets_tests.tables import head_of, letters_of, rows_of, table_of, verified
+from tableflow_assets_tests.support.kafka_topics import KafkaTopic
+from tableflow_assets_tests.support.tables import head_of, letters_of, rows_of, table_of, verified
 
 pytestmark = pytest.mark.usefixtures("two_are_many")
 NOW = timedelta(0)

@@ -12,9 +12,9 @@ from tableflow_assets.operate.maintenance.health import LAST_ORPHANS, health
 from tableflow_assets.operate.maintenance.maintain import Step, maintain
 from tableflow_assets.pipeline import Pipeline
 from tableflow_assets_tests.commands.conftest import Command, command, on_stack
-from tableflow_assets_tests.kafka_topics import KafkaTopic
 from tableflow_assets_tests.operate.maintenance.conftest import commit_days
-from tableflow_assets_tests.tables import head_of, rows_of, table_of, verified
+from tableflow_assets_tests.support.kafka_topics import KafkaTopic
+from tableflow_assets_tests.support.tables import head_of, rows_of, table_of, verified
 
 __all__ = ["command", "on_stack"]  # fixtures
 pytestmark = pytest.mark.usefixtures("two_are_many", "on_stack")

@@ -11,9 +11,9 @@ from tableflow_assets.operate.maintenance.orphans import remove_orphans
 from tableflow_assets.pipeline import Pipeline
 from tableflow_assets.table.delta.store import store_at
 from tableflow_assets.table.formats import delta_root
-from tableflow_assets_tests.kafka_topics import KafkaTopic
 from tableflow_assets_tests.operate.maintenance.conftest import commit_keys
-from tableflow_assets_tests.tables import rows_of, table_of, verified
+from tableflow_assets_tests.support.kafka_topics import KafkaTopic
+from tableflow_assets_tests.support.tables import rows_of, table_of, verified
 
 NOW = timedelta(0)
 

@@ -17,6 +17,7 @@ from tableflow_assets.table.delta import mirror
 from tableflow_assets.table.delta.mirror import catch_up
 from tableflow_assets.table.ledger import read_ledger
 from tableflow_assets.tableflow import Tableflow
+from tableflow_assets_tests.support.tables import Interruption
 from tableflow_assets_tests.table.delta.own_tables import (
     VECTORS,
     OwnTable,
@@ -24,7 +25,6 @@ from tableflow_assets_tests.table.delta.own_tables import (
     is_free,
     snapshots_of,
 )
-from tableflow_assets_tests.tables import Interruption
 
 
 def unmirrored(

@@ -22,7 +22,8 @@ from tableflow_assets.table.delta.compare import compare
 from tableflow_assets.table.delta.log import LAST_CHECKPOINT, checkpoint_name, commit_name
 from tableflow_assets.table.delta.mirror import catch_up
 from tableflow_assets.tableflow import Tableflow
-from tableflow_assets_tests.failing_store import failing_store
+from tableflow_assets_tests.support.failing_store import failing_store
+from tableflow_assets_tests.support.tables import Interruption
 from tableflow_assets_tests.table.delta.own_tables import (
     VECTORS,
     OwnTable,
@@ -30,7 +31,6 @@ from tableflow_assets_tests.table.delta.own_tables import (
     is_free,
     snapshots_of,
 )
-from tableflow_assets_tests.tables import Interruption
 
 # --- a store that is slow, or fails -----------------------------------------------------------
 

@@ -24,10 +24,10 @@ from tableflow_assets.table.delta.mirror import catch_up
 from tableflow_assets.table.delta.shortcuts import write_shortcuts
 from tableflow_assets.table.delta.store import S3Store
 from tableflow_assets.tableflow import Tableflow
-from tableflow_assets_tests.failing_store import failing_store
+from tableflow_assets_tests.support.failing_store import failing_store
+from tableflow_assets_tests.support.tables import Interruption
 from tableflow_assets_tests.table.delta.own_tables import OwnTable, assert_in_step
 from tableflow_assets_tests.table.delta.readers import delta_readers
-from tableflow_assets_tests.tables import Interruption
 
 
 def write_checkpoint(own: OwnTable) -> int:

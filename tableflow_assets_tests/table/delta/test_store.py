@@ -14,7 +14,7 @@ from tableflow_assets.base.errors import ServerUnreachable, TableflowError
 from tableflow_assets.lake.storage import S3Connection
 from tableflow_assets.table.delta.store import Store, store_at
 from tableflow_assets.tableflow import Tableflow
-from tableflow_assets_tests.failing_store import failing_store
+from tableflow_assets_tests.support.failing_store import failing_store
 
 NOWHERE = S3Connection(
     warehouse="s3://lake/",

@@ -12,10 +12,10 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 from tableflow_assets.pipeline import Pipeline
 from tableflow_assets.stack import connections
 from tableflow_assets.tableflow import Tableflow
-from tableflow_assets_tests.drawn.format import Format, Write
-from tableflow_assets_tests.drawn.shapes import Record
-from tableflow_assets_tests.kafka_topics import KafkaTopic
-from tableflow_assets_tests.tables import compared, pipeline_of, table_of
+from tableflow_assets_tests.support.drawn.format import Format, Write
+from tableflow_assets_tests.support.drawn.shapes import Record
+from tableflow_assets_tests.support.kafka_topics import KafkaTopic
+from tableflow_assets_tests.support.tables import compared, pipeline_of, table_of
 
 
 class Sent(NamedTuple):

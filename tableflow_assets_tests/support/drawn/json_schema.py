@@ -11,10 +11,19 @@ from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.schema_registry.json_schema import JSONSerializer
 from hypothesis import strategies as st
 
-from tableflow_assets_tests.drawn.avro import INT, LONG, in_utc
-from tableflow_assets_tests.drawn.format import BY_TOPIC, TEXT, Format, Kind, Values, Write
-from tableflow_assets_tests.drawn.same import JsonOf
-from tableflow_assets_tests.drawn.shapes import Array, Field, Leaf, Map, Maybe, Record, Rules, Shape
+from tableflow_assets_tests.support.drawn.avro import INT, LONG, in_utc
+from tableflow_assets_tests.support.drawn.format import BY_TOPIC, TEXT, Format, Kind, Values, Write
+from tableflow_assets_tests.support.drawn.same import JsonOf
+from tableflow_assets_tests.support.drawn.shapes import (
+    Array,
+    Field,
+    Leaf,
+    Map,
+    Maybe,
+    Record,
+    Rules,
+    Shape,
+)
 
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 # What some engine could not say, and what it is in a column's name.

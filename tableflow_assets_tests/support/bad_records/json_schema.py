@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from random import Random
 from typing import Any
 
-from tableflow_assets_tests.bad_records.format import (
+from tableflow_assets_tests.support.bad_records.format import (
     INVALID_UTF8,
     Bad,
     Crafted,

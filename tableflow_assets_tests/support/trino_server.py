@@ -23,7 +23,7 @@ from tableflow_assets.lake.connection import CatalogConnection
 from tableflow_assets.lake.storage import S3Connection
 from tableflow_assets.query.snippets.access import Access
 from tableflow_assets.query.snippets.trino import snippet
-from tableflow_assets_tests.ports import closed_port
+from tableflow_assets_tests.support.ports import closed_port
 
 JAVA_NEEDED = 24
 START_SECONDS = 180

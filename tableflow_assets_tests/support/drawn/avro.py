@@ -12,9 +12,17 @@ from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroSerializer
 from hypothesis import strategies as st
 
-from tableflow_assets_tests.drawn.format import BY_TOPIC, TEXT, Format, Kind, Values, Write
-from tableflow_assets_tests.drawn.same import JsonOf
-from tableflow_assets_tests.drawn.shapes import Array, Leaf, Map, Maybe, Record, Rules, Shape
+from tableflow_assets_tests.support.drawn.format import BY_TOPIC, TEXT, Format, Kind, Values, Write
+from tableflow_assets_tests.support.drawn.same import JsonOf
+from tableflow_assets_tests.support.drawn.shapes import (
+    Array,
+    Leaf,
+    Map,
+    Maybe,
+    Record,
+    Rules,
+    Shape,
+)
 
 INT = st.integers(-(2**31), 2**31 - 1)
 LONG = st.integers(-(2**63), 2**63 - 1)

@@ -14,7 +14,7 @@ from tableflow_assets.pipeline import Pipeline
 from tableflow_assets.query.duckdb import connect_duckdb
 from tableflow_assets.table.delta.checkpoint import storage_options
 from tableflow_assets.table.formats import delta_root
-from tableflow_assets_tests.tables import table_of
+from tableflow_assets_tests.support.tables import table_of
 
 Rows = list[tuple[Any, ...]]
 

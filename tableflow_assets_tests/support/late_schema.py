@@ -7,7 +7,7 @@ from typing import Any
 
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 
-from tableflow_assets_tests.kafka_topics import PAYMENT, KafkaTopic, framed
+from tableflow_assets_tests.support.kafka_topics import PAYMENT, KafkaTopic, framed
 
 NEXT = PAYMENT | {
     "fields": [

@@ -15,7 +15,7 @@ from tableflow_assets.table.commit import REBUILD, WRITER
 from tableflow_assets.table.ledger import PROPERTY, Entry
 from tableflow_assets.tableflow import Tableflow
 from tableflow_assets.verify.verify import PartitionResult, verify
-from tableflow_assets_tests.kafka_topics import KafkaTopic
+from tableflow_assets_tests.support.kafka_topics import KafkaTopic
 
 
 def pipeline_of(tableflow: Tableflow, topic: KafkaTopic, **options: Any) -> Pipeline:

@@ -10,9 +10,9 @@ from typing import Any
 from google.protobuf import json_format
 from hypothesis import strategies as st
 
-from tableflow_assets_tests.drawn.avro import FLOAT, INT, LONG, MICROS, NODES, in_utc
-from tableflow_assets_tests.drawn.format import TEXT, Kind, Values
-from tableflow_assets_tests.drawn.same import JsonOf
+from tableflow_assets_tests.support.drawn.avro import FLOAT, INT, LONG, MICROS, NODES, in_utc
+from tableflow_assets_tests.support.drawn.format import TEXT, Kind, Values
+from tableflow_assets_tests.support.drawn.same import JsonOf
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,24 @@ from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
 from hypothesis import strategies as st
 
 from tableflow_assets_tests.decode.protobuf.messages import message_class
-from tableflow_assets_tests.drawn.format import BY_TOPIC, Format, Values, Write
-from tableflow_assets_tests.drawn.protobuf_kinds import BESIDES, IMPORTS, KINDS, WIDER, Message
-from tableflow_assets_tests.drawn.shapes import Array, Field, Leaf, Map, Maybe, Record, Rules, Shape
+from tableflow_assets_tests.support.drawn.format import BY_TOPIC, Format, Values, Write
+from tableflow_assets_tests.support.drawn.protobuf_kinds import (
+    BESIDES,
+    IMPORTS,
+    KINDS,
+    WIDER,
+    Message,
+)
+from tableflow_assets_tests.support.drawn.shapes import (
+    Array,
+    Field,
+    Leaf,
+    Map,
+    Maybe,
+    Record,
+    Rules,
+    Shape,
+)
 
 
 class Protobuf(Format):

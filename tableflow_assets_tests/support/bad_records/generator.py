@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import cycle
 from random import Random
 
-from tableflow_assets_tests.bad_records.format import Bad, Format, Row
+from tableflow_assets_tests.support.bad_records.format import Bad, Format, Row
 
 MEGABYTES_10 = 10 * 10**6
 NOBODYS_IDS = range(10**9, 2**31)

@@ -11,7 +11,16 @@ from confluent_kafka.schema_registry import SchemaRegistryClient, topic_subject_
 from confluent_kafka.serialization import SerializationContext
 from hypothesis import strategies as st
 
-from tableflow_assets_tests.drawn.shapes import Array, Field, Leaf, Map, Maybe, Record, Rules, Shape
+from tableflow_assets_tests.support.drawn.shapes import (
+    Array,
+    Field,
+    Leaf,
+    Map,
+    Maybe,
+    Record,
+    Rules,
+    Shape,
+)
 
 Values = st.SearchStrategy[Any]
 Write = Callable[[Any, SerializationContext], bytes]

@@ -16,7 +16,7 @@ from typing import Any
 
 import fastavro
 
-from tableflow_assets_tests.bad_records.format import (
+from tableflow_assets_tests.support.bad_records.format import (
     INVALID_UTF8,
     Bad,
     Crafted,

@@ -11,7 +11,8 @@ from typing import Any
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import DecodeError
 
-from tableflow_assets_tests.bad_records.format import (
+from tableflow_assets_tests.decode.protobuf.messages import message_class
+from tableflow_assets_tests.support.bad_records.format import (
     INVALID_UTF8,
     Bad,
     Crafted,
@@ -21,7 +22,6 @@ from tableflow_assets_tests.bad_records.format import (
     varint,
     zigzag,
 )
-from tableflow_assets_tests.decode.protobuf.messages import message_class
 
 MALFORMED, WRONG_INDEX = "malformed_protobuf", "wrong_message_index"
 FIRST_MESSAGE = b"\x00"

@@ -1,0 +1,1 @@
+"""What tests share: servers of their own, faults, topics, readers, and generators of records."""
