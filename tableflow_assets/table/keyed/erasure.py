@@ -81,11 +81,11 @@ class Erasure:
 
     def rewrite(self, branch: str) -> None:
         """Take rows that are only marked as deleted, just now or long ago, out of the branch's files."""
-        all_files = f"branch => '{branch}', options => map('rewrite-all', 'true')"
+        rewrite_all = f"branch => '{branch}', options => map('rewrite-all', 'true')"
         hashes = ", ".join(f"X'{key_hash}'" for key_hash in sorted(self.key.hashes))
-        rounds = [all_files]  # if nothing less will do
+        rounds = [rewrite_all]  # if nothing less will do
         if "_kafka.key_hash" in self.table.schema().column_names:
-            rounds.insert(0, f'{all_files}, where => "_kafka.key_hash IN ({hashes})"')
+            rounds.insert(0, f'{rewrite_all}, where => "_kafka.key_hash IN ({hashes})"')
         for arguments in rounds:
             if not self._held_by(branch):
                 return
@@ -124,11 +124,8 @@ class Erasure:
 
         ``counts``: whether a row in a file that appeared meanwhile is one of those erased.
         """
-        earlier_files, holding, remaining = (
-            self.all_files,
-            set(self.files_with_key),
-            set(self.files_with_key),
-        )
+        earlier_files, holding = self.all_files, set(self.files_with_key)
+        remaining = set(holding)
         refs: list[str] = []
         for attempt in range(ATTEMPTS):
             try:

@@ -48,9 +48,8 @@ def ensure_dead_letter_table(
     spark: SparkSession, dead_table: str, location: str | None = None
 ) -> None:
     """``location``: where to create it, if it does not exist yet; None: the catalog chooses."""
-    location_clause = (
-        f" LOCATION '{location}'" if location else ""
-    )  # the settings allow no quotes in it
+    # The settings allow no quotes in a location.
+    location_clause = f" LOCATION '{location}'" if location else ""
     later = ", ".join(f"{name} {kind}" for name, kind in _LATER_COLUMNS.items())
     properties = ", ".join(f"'{name}' = '{value}'" for name, value in _PROPERTIES.items())
     spark.sql(
