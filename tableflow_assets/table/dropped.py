@@ -1,6 +1,6 @@
-"""Records that retention dropped are in the log still: no rebuild and no replay may bring them back.
+"""Records that retention dropped may still be in the log: no rebuild or replay may bring them back.
 
-Wherever records are read, they have the columns `partition`, `offset` and `timestamp`.
+The conditions apply to records as they are read, with the columns `partition`, `offset` and `timestamp`.
 """
 
 from __future__ import annotations
@@ -30,38 +30,38 @@ def is_before(end: dict[int, int]) -> str:
 
 
 def with_dropped(entry: Entry, before: int) -> Drops:
-    """The entry's, and now also what is older than this, as far as the table has read."""
+    """The entry's drops, and now also what is older than this, as far as the table has read."""
     return _without_covered((*entry.dropped, DroppedBefore(before, dict(entry.end))))
 
 
 def dropped_in_all(entries: Iterable[Entry]) -> Drops:
-    """What every one of these entries calls dropped."""
+    """What all of these entries agree is dropped."""
     return reduce(_dropped_in_both, (entry.dropped for entry in entries))
 
 
-def _dropped_in_both(some: Drops, others: Drops) -> Drops:
+def _dropped_in_both(left: Drops, right: Drops) -> Drops:
     return _without_covered(
         tuple(
             DroppedBefore(
-                min(one.before, other.before),
-                {p: min(offset, other.end.get(p, 0)) for p, offset in one.end.items()},
+                min(a.before, b.before),
+                {p: min(offset, b.end.get(p, 0)) for p, offset in a.end.items()},
             )
-            for one in some
-            for other in others
+            for a in left
+            for b in right
         )
     )
 
 
 def _without_covered(dropped: Drops) -> Drops:
-    kept: Drops = ()
-    for one in dropped:
-        if not any(other.covers_all_of(one) for other in kept):
-            kept = (*(other for other in kept if not one.covers_all_of(other)), one)
-    return kept
+    widest: Drops = ()
+    for drop in dropped:
+        if not any(wider.covers_all_of(drop) for wider in widest):
+            widest = (*(w for w in widest if not drop.covers_all_of(w)), drop)
+    return widest
 
 
-def _is_dropped_by(one: DroppedBefore) -> str:
-    return f"(timestamp < timestamp_millis({one.before}) AND {is_before(one.end)})"
+def _is_dropped_by(drop: DroppedBefore) -> str:
+    return f"(timestamp < timestamp_millis({drop.before}) AND {is_before(drop.end)})"
 
 
 def _any(conditions: Iterable[str]) -> str:

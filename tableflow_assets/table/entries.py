@@ -1,4 +1,4 @@
-"""The ledger's entries along the path: the first, and each that follows from the one before it."""
+"""How a table's ledger begins, and how each commit's entry follows from the one before it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tableflow_assets.table.ledger import Entry, Ledger
 
 
 def first_entry(topic: TopicIdentity, origin: Offsets, lineage: str = "") -> Entry:
-    """Of a table without rows: where in the log it begins."""
+    """For a table without rows: where in the log it begins."""
     return Entry(
         topic=topic.name,
         cluster_id=topic.cluster_id,
@@ -25,7 +25,7 @@ def first_entry(topic: TopicIdentity, origin: Offsets, lineage: str = "") -> Ent
 
 
 def refuse_a_stale_plan(step: Plan, ledger: Ledger) -> None:
-    """Every commit's start equals the previous commit's end."""
+    """A commit must start where the previous one ended."""
     for offsets in step.ranges:
         if offsets.start != ledger.committed.get(offsets.partition, 0):
             raise CommitConflict(
@@ -37,8 +37,8 @@ def refuse_a_stale_plan(step: Plan, ledger: Ledger) -> None:
 
 
 def next_entry(step: Plan, ledger: Ledger, schema_ids: tuple[int, ...], run_id: str) -> Entry:
-    """Of a commit of the step's records."""
-    # A partition that this plan does not know yet stays where it is.
+    """The entry of a commit of the step's records."""
+    # A partition that this plan does not cover stays where it is.
     start = ledger.committed | {offsets.partition: offsets.start for offsets in step.ranges}
     return replace(
         ledger.entry,

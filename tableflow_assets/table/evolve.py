@@ -1,8 +1,8 @@
-"""Brings a table's columns in step with the registry: adds and widens, never loses.
+"""Brings a table's columns in line with the registry: adds and widens them, never drops one.
 
-The new schema is put together here and not by pyiceberg's ``union_by_name``: that takes a decimal of
-another scale, and bytes for text, as if nothing had changed, and finds nested fields by dotted names
-that can mean two of them.
+The new schema is built here and not by pyiceberg's ``union_by_name``: that one accepts a decimal of
+another scale, or bytes in place of text, as if nothing had changed, and it looks up nested fields by
+dotted names, which can be ambiguous.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from tableflow_assets.base.errors import CommitConflict, IncompatibleSchema
 from tableflow_assets.lake.catalog import RestCatalog
 from tableflow_assets.table.schema_diff import SchemaDiff, diff, is_wider, partition_names
 
-LAST_ADDED = -1  # what the REST protocol calls the schema that was added in the same commit
+LAST_ADDED = -1  # in the REST protocol: the schema that was added in the same commit
 
 
-def evolve(catalog: RestCatalog, table: Table, wanted: Schema) -> Table:
-    """Add new columns (NULL in old rows), widen types, renew comments; no column ever goes."""
-    changes = diff(table.schema(), wanted, newest=wanted, taken=partition_names(table))
+def evolve(catalog: RestCatalog, table: Table, target: Schema) -> Table:
+    """Add new columns (NULL in old rows), widen types, update comments; never drop a column."""
+    changes = diff(table.schema(), target, newest=target, reserved=partition_names(table))
     refuse(changes, ".".join(table.name()))
-    evolved = evolved_schema(table, wanted)
+    evolved = evolved_schema(table, target)
     if evolved == table.schema():
         return table
     try:
@@ -47,7 +47,7 @@ def evolve(catalog: RestCatalog, table: Table, wanted: Schema) -> Table:
 
 
 def refuse(changes: SchemaDiff, table: str) -> None:
-    """Every change that is refused, at once: whoever mends the schema mends it once."""
+    """Raise one error with all refused changes, so that the schema can be fixed in one go."""
     if changes.fits:
         return
     lines = "".join(f"\n  {change}" for change in changes.refused)
@@ -57,26 +57,26 @@ def refuse(changes: SchemaDiff, table: str) -> None:
     )
 
 
-def evolved_schema(table: Table, wanted: Schema) -> Schema:
-    """The table's columns in their order, with what is wanted of them, then the new ones."""
+def evolved_schema(table: Table, target: Schema) -> Schema:
+    """The table's columns in their order, merged with the target's, then the new ones."""
     ids = count(table.metadata.last_column_id + 1)
-    now = table.schema()
+    current = table.schema()
     return Schema(
-        *_struct(now.as_struct(), wanted.as_struct(), ids).fields,
-        schema_id=1 + max(one.schema_id for one in table.metadata.schemas),
-        identifier_field_ids=now.identifier_field_ids,
+        *_merged_struct(current.as_struct(), target.as_struct(), ids).fields,
+        schema_id=1 + max(schema.schema_id for schema in table.metadata.schemas),
+        identifier_field_ids=current.identifier_field_ids,
     )
 
 
 def _commit(table: Table, schema: Schema) -> None:
     metadata = table.metadata
-    # A comment may go back to what it was: then the schema is there already, and has its id.
-    known = next((one.schema_id for one in metadata.schemas if one == schema), None)
+    # A comment may change back to what it was: that schema exists already, under its own id.
+    existing_id = next((old.schema_id for old in metadata.schemas if old == schema), None)
     updates: tuple[TableUpdate, ...]
-    if known is None:
+    if existing_id is None:
         updates = (AddSchemaUpdate(schema=schema), _set_current(LAST_ADDED))
     else:
-        updates = (_set_current(known),)
+        updates = (_set_current(existing_id),)
     unchanged = (
         AssertTableUUID(uuid=metadata.table_uuid),
         AssertCurrentSchemaId.model_validate({"current-schema-id": metadata.current_schema_id}),
@@ -88,33 +88,37 @@ def _set_current(schema_id: int) -> SetCurrentSchemaUpdate:
     return SetCurrentSchemaUpdate.model_validate({"schema-id": schema_id})
 
 
-def _struct(have: StructType, want: StructType, ids: Iterator[int]) -> StructType:
-    wanted = {field.name: field for field in want.fields}
+def _merged_struct(current: StructType, target: StructType, ids: Iterator[int]) -> StructType:
+    remaining = {field.name: field for field in target.fields}
     fields = []
-    for field in have.fields:
-        new = wanted.pop(field.name, None)
-        fields.append(_field(field, new, ids) if new else field)
-    return StructType(*fields, *(_fresh(field, ids) for field in wanted.values()))
+    for field in current.fields:
+        target_field = remaining.pop(field.name, None)
+        fields.append(_merged_field(field, target_field, ids) if target_field else field)
+    return StructType(*fields, *(_new_field(field, ids) for field in remaining.values()))
 
 
-def _field(have: NestedField, want: NestedField, ids: Iterator[int]) -> NestedField:
-    kind = _kind(have.field_type, want.field_type, ids)
-    return have.model_copy(update={"field_type": kind, "doc": want.doc or have.doc})
+def _merged_field(current: NestedField, target: NestedField, ids: Iterator[int]) -> NestedField:
+    field_type = _merged_type(current.field_type, target.field_type, ids)
+    return current.model_copy(update={"field_type": field_type, "doc": target.doc or current.doc})
 
 
-def _fresh(field: NestedField, ids: Iterator[int]) -> NestedField:
+def _new_field(field: NestedField, ids: Iterator[int]) -> NestedField:
     return assign_fresh_schema_ids(Schema(field), lambda: next(ids)).fields[0]
 
 
-def _kind(have: IcebergType, want: IcebergType, ids: Iterator[int]) -> IcebergType:
-    if isinstance(have, StructType) and isinstance(want, StructType):
-        return _struct(have, want, ids)
-    if isinstance(have, ListType) and isinstance(want, ListType):
-        element = _kind(have.element_type, want.element_type, ids)
-        return ListType(have.element_id, element, element_required=have.element_required)
-    if isinstance(have, MapType) and isinstance(want, MapType):
-        value = _kind(have.value_type, want.value_type, ids)
+def _merged_type(current: IcebergType, target: IcebergType, ids: Iterator[int]) -> IcebergType:
+    if isinstance(current, StructType) and isinstance(target, StructType):
+        return _merged_struct(current, target, ids)
+    if isinstance(current, ListType) and isinstance(target, ListType):
+        element = _merged_type(current.element_type, target.element_type, ids)
+        return ListType(current.element_id, element, element_required=current.element_required)
+    if isinstance(current, MapType) and isinstance(target, MapType):
+        value = _merged_type(current.value_type, target.value_type, ids)
         return MapType(
-            have.key_id, have.key_type, have.value_id, value, value_required=have.value_required
+            current.key_id,
+            current.key_type,
+            current.value_id,
+            value,
+            value_required=current.value_required,
         )
-    return want if is_wider(want, than=have) else have
+    return target if is_wider(target, than=current) else current

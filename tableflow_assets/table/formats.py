@@ -1,4 +1,4 @@
-"""In which formats a table is kept: a property of the table, so that whoever commits to it knows."""
+"""The formats a table is kept in: a property of the table, so that every writer to it knows."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def formats_property(topic: Topic) -> dict[str, str]:
 
 
 def formats_of(table: Table) -> tuple[Format, ...]:
-    known = table.properties.get(PROPERTY, "iceberg").split(",")
-    return tuple(one for one in get_args(Format) if one in known)
+    names = table.properties.get(PROPERTY, "iceberg").split(",")
+    return tuple(name for name in get_args(Format) if name in names)
 
 
 def is_delta(table: Table) -> bool:
@@ -32,15 +32,15 @@ def is_delta(table: Table) -> bool:
 def shared_folder_property(table: Table) -> dict[str, str]:
     """Where a new table's data files go: a folder of their own, which is the whole Delta table.
 
-    Delta's VACUUM removes from a table's folder what the Delta log does not know: Iceberg's metadata
-    must not lie there. And a bucket for Iceberg tables (SeaweedFS, S3 Tables) is particular about what
-    lies right in a table's folder, but not about what is below an underscore.
+    Delta's VACUUM removes everything from a table's folder that the Delta log does not refer to: Iceberg's
+    metadata must not be there. And a bucket for Iceberg tables (SeaweedFS, S3 Tables) restricts what may
+    be directly in a table's folder, but not what is below a name with an underscore.
     """
     return {DATA_PATH: f"{table.location().rstrip('/')}/_data/table"}
 
 
 def delta_root(table: Table) -> str:
-    """The Delta table's folder. A table from before there were Delta logs has it around its files."""
+    """The Delta table's folder. For a table from before there were Delta logs, its whole location."""
     return (table.properties.get(DATA_PATH) or table.location()).rstrip("/")
 
 
@@ -49,14 +49,14 @@ def topic_of(table: Table) -> str:
 
 
 def keep_formats(catalog: RestCatalog, table: Table, topic: Topic) -> Table:
-    """Let the table say what the settings say."""
-    wanted = formats_property(topic)
-    if table.properties.get(PROPERTY) == wanted[PROPERTY]:
+    """Bring the table's property in line with the settings."""
+    properties = formats_property(topic)
+    if table.properties.get(PROPERTY) == properties[PROPERTY]:
         return table
 
     def commit() -> None:
         with table.transaction() as transaction:
-            transaction.set_properties(wanted)
+            transaction.set_properties(properties)
 
     insist(catalog, table, commit)
     return table

@@ -1,7 +1,7 @@
-"""How a topic's rows lie in files: their partitions, their order, their size, as the settings say.
+"""How a topic's rows are laid out in files: partitions, sort order and file size, by the settings.
 
-A change of the settings is an evolution of the table's metadata: it holds for what is written from
-then on. Files that are there keep the partitions they were written in, and readers know both.
+Changing the settings evolves the table's metadata, and applies to what is written from then on.
+Existing files keep the partitioning they were written in; readers understand both.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from tableflow_assets.table.formats import TOPIC_PROPERTY
 from tableflow_assets.table.layout_fields import KEY_BUCKET, partition_fields, sort_order
 
 DELETE_MODE, MARK_ROWS = "write.delete.mode", "merge-on-read"
-LAST_ADDED = -1  # what the REST protocol calls what was added in the same commit
+LAST_ADDED = -1  # in the REST protocol: what was added in the same commit
 
 
 @dataclass(frozen=True)
@@ -46,30 +46,30 @@ class Layout:
 
 
 def layout_of(topic: Topic, schema: Schema, earlier: Iterable[PartitionSpec] = ()) -> Layout:
-    """What the settings say, for these columns.
+    """The layout that the settings ask for, over these columns.
 
-    ``earlier``: the partitionings that the table has had. A field that comes back is the same field;
-    a new one gets a name that none of them has, because engines show all of them side by side.
+    ``earlier``: the partitionings that the table has had. A field that comes back is reused; a new one
+    gets a name that none of them has, because engines show all of them side by side.
     """
-    known = [field for spec in earlier for field in spec.fields]
-    partitions = PartitionSpec(*partition_fields(topic, schema, known))
+    earlier_fields = [field for spec in earlier for field in spec.fields]
+    partitions = PartitionSpec(*partition_fields(topic, schema, earlier_fields))
     return Layout(partitions, sort_order(topic, schema), _properties(topic))
 
 
 def lay_out(catalog: RestCatalog, table: Table, topic: Topic) -> Table:
     """Give the table the layout of the settings, in one commit; no row is touched.
 
-    Its schema must have the columns already. Asks nobody where nothing has changed.
+    The schema must have the columns already. Makes no request where nothing has changed.
     """
     return _evolve(catalog, table, layout_of(topic, table.schema(), table.specs().values()))
 
 
 def keep_layout(catalog: RestCatalog, table: Table, topic: Topic) -> Table:
-    """The same in the course of a run, which leaves alone what a rebuild decides.
+    """As ``lay_out``, during a normal run: it leaves alone what only a rebuild may change.
 
-    That is the number of buckets of a table with keys: a batch of changes looks rows up by bucket,
-    and those of another number would cost it a scan. And all of it while a rebuild into another mode
-    is under way, which has laid the table out for that mode.
+    That is the number of buckets of a table with keys: a batch of changes looks rows up by bucket, and
+    rows in a different number of buckets would cost it a scan. And it is the whole layout while a
+    rebuild into another mode is under way, which has laid the table out for that mode.
     """
     layout = layout_of(topic, table.schema(), table.specs().values())
     is_by_key = table.spec().fields[0].name.startswith(KEY_BUCKET)
@@ -82,25 +82,25 @@ def keep_layout(catalog: RestCatalog, table: Table, topic: Topic) -> Table:
 
 
 def _properties(topic: Topic) -> dict[str, str]:
-    # With keys: mark replaced rows instead of rewriting their files, so that the cost of a batch
-    # follows the batch; one file of marks for each bucket, not for each file.
+    # With keys: mark replaced rows instead of rewriting their files, so that a batch costs in
+    # proportion to its size; with one delete file per bucket, not per data file.
     return {
         TOPIC_PROPERTY: topic.name,
         "write.parquet.compression-codec": "zstd",
         DELETE_MODE: MARK_ROWS if topic.is_keyed else "copy-on-write",
         "write.delete.granularity": "partition",
         "write.target-file-size-bytes": str(topic.target_file_bytes),
-        # Not Iceberg's choice for tables with an order: that reads the records twice.
+        # Not Iceberg's default for sorted tables, which reads the records twice.
         "write.distribution-mode": "hash",
     }
 
 
-def _evolve(catalog: RestCatalog, table: Table, wanted: Layout) -> Table:
+def _evolve(catalog: RestCatalog, table: Table, layout: Layout) -> Table:
     metadata = table.metadata
     updates = [
-        *_partition_updates(table, wanted.partitions),
-        *_order_updates(table, wanted.order),
-        *_property_updates(table, wanted.properties),
+        *_partition_updates(table, layout.partitions),
+        *_order_updates(table, layout.order),
+        *_property_updates(table, layout.properties),
     ]
     if not updates:
         return table
@@ -119,37 +119,43 @@ def _evolve(catalog: RestCatalog, table: Table, wanted: Layout) -> Table:
     except CommitFailedException as error:
         raise CommitConflict(
             f"Another writer changed the layout of {'.'.join(table.name())} at the same time.",
-            "Run again: it sees what is left to change.",
+            "Run again: it will see what is left to change.",
         ) from error
     return catalog.ask(table.refresh)
 
 
-def _partition_updates(table: Table, wanted: PartitionSpec) -> Iterator[TableUpdate]:
-    if wanted.fields == table.spec().fields:
+def _partition_updates(table: Table, target: PartitionSpec) -> Iterator[TableUpdate]:
+    if target.fields == table.spec().fields:
         return
     specs = table.specs()
-    known = next((one.spec_id for one in specs.values() if one.fields == wanted.fields), None)
-    if known is None:
-        new = PartitionSpec(*wanted.fields, spec_id=max(specs) + 1)
-        yield AddPartitionSpecUpdate(spec=new)
-    yield SetDefaultSpecUpdate.model_validate({"spec-id": LAST_ADDED if known is None else known})
-
-
-def _order_updates(table: Table, wanted: SortOrder) -> Iterator[TableUpdate]:
-    if wanted.fields == table.sort_order().fields:
-        return
-    orders = table.sort_orders()
-    known = next((one.order_id for one in orders.values() if one.fields == wanted.fields), None)
-    if known is None:
-        # 0 is the id of no order at all.
-        new = wanted.model_copy(update={"order_id": 1 + max(orders, default=0)})
-        yield AddSortOrderUpdate.model_validate({"sort-order": new})
-    yield SetDefaultSortOrderUpdate.model_validate(
-        {"sort-order-id": LAST_ADDED if known is None else known}
+    existing_id = next(
+        (spec.spec_id for spec in specs.values() if spec.fields == target.fields), None
+    )
+    if existing_id is None:
+        added = PartitionSpec(*target.fields, spec_id=max(specs) + 1)
+        yield AddPartitionSpecUpdate(spec=added)
+    yield SetDefaultSpecUpdate.model_validate(
+        {"spec-id": LAST_ADDED if existing_id is None else existing_id}
     )
 
 
-def _property_updates(table: Table, wanted: dict[str, str]) -> Iterator[TableUpdate]:
-    changed = {name: text for name, text in wanted.items() if table.properties.get(name) != text}
+def _order_updates(table: Table, target: SortOrder) -> Iterator[TableUpdate]:
+    if target.fields == table.sort_order().fields:
+        return
+    orders = table.sort_orders()
+    existing_id = next(
+        (order.order_id for order in orders.values() if order.fields == target.fields), None
+    )
+    if existing_id is None:
+        # 0 is the id of "unsorted".
+        added = target.model_copy(update={"order_id": 1 + max(orders, default=0)})
+        yield AddSortOrderUpdate.model_validate({"sort-order": added})
+    yield SetDefaultSortOrderUpdate.model_validate(
+        {"sort-order-id": LAST_ADDED if existing_id is None else existing_id}
+    )
+
+
+def _property_updates(table: Table, target: dict[str, str]) -> Iterator[TableUpdate]:
+    changed = {name: text for name, text in target.items() if table.properties.get(name) != text}
     if changed:
         yield SetPropertiesUpdate(updates=changed)

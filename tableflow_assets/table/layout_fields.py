@@ -1,4 +1,4 @@
-"""The settings' terms as fields of Iceberg: partition fields and sort fields of a table's columns."""
+"""The settings' `partition_by` and `sort_by` as Iceberg's partition fields and sort fields."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ from tableflow_assets.table.schema_diff import type_text
 # No column can have these names: fields of values that begin with `_kafka` are refused.
 WINDOW_FIELD, KEY_BUCKET = "_kafka_window", "_kafka_key_bucket"
 TIMESTAMP, KEY_HASH = (KAFKA_COLUMN, "timestamp"), (KAFKA_COLUMN, "key_hash")
-# A property of a table whose windows are those of another column than Kafka's timestamp.
+# Set on tables whose windows go by a column other than Kafka's timestamp.
 TIME_PROPERTY = "tableflow.event_time"
 _WITHOUT_NUMBER: dict[str, Transform[Any, Any]] = {
     "identity": IdentityTransform(),
@@ -56,33 +56,35 @@ _WITHOUT_NUMBER: dict[str, Transform[Any, Any]] = {
     "months": MonthTransform(),
     "years": YearTransform(),
 }
-COLUMNS_TO_NAME = 20  # of those that a table has, in an error
+COLUMNS_TO_NAME = 20  # at most, in an error
 
 
 def time_column(table: Table) -> Column:
-    """The time that a row's window is told by."""
+    """The column that decides which window a row is in."""
     name = table.properties.get(TIME_PROPERTY)
     return (name,) if name else TIMESTAMP
 
 
 def partition_fields(
-    topic: Topic, schema: Schema, known: Sequence[PartitionField]
+    topic: Topic, schema: Schema, earlier: Sequence[PartitionField]
 ) -> list[PartitionField]:
-    """``known``: the fields that the table has had so far, to be reused, and not to be mistaken."""
-    next_id = count(max((field.field_id + 1 for field in known), default=PARTITION_FIELD_ID_START))
+    """``earlier``: the fields that the table has had so far: equal ones are reused, their names avoided."""
+    next_id = count(
+        max((field.field_id + 1 for field in earlier), default=PARTITION_FIELD_ID_START)
+    )
     fields: list[PartitionField] = []
     for text, term in _terms(topic):
         source = _field(topic, schema, term.column, text)
         transform = _transform(topic, term)
-        _refuse_twice_the_same(topic, source, transform, fields, text)
+        _refuse_duplicates(topic, source, transform, fields, text)
         if not transform.can_transform(source.field_type):
-            raise _of_another_type(topic, text, term.column, source)
-        same = [f for f in known if (f.source_id, f.transform) == (source.field_id, transform)]
-        if same:
-            fields.append(same[0])
+            raise _wrong_type(topic, text, term.column, source)
+        matches = [f for f in earlier if (f.source_id, f.transform) == (source.field_id, transform)]
+        if matches:
+            fields.append(matches[0])
             continue
-        taken = {field.name.lower() for field in chain(known, fields)}
-        name = _free_name(_usual_name(topic, term), schema, source, transform, taken)
+        used_names = {field.name.lower() for field in chain(earlier, fields)}
+        name = _free_name(_usual_name(topic, term), schema, source, transform, used_names)
         fields.append(PartitionField(source.field_id, next(next_id), transform, name))
     return fields
 
@@ -93,8 +95,8 @@ def sort_order(topic: Topic, schema: Schema) -> SortOrder:
         term = sort_term(text)
         source = _field(topic, schema, term.column, text)
         if not source.field_type.is_primitive:
-            raise _of_another_type(topic, text, term.column, source)
-        # NULL stands where Spark puts it: before all values, also in the order turned round.
+            raise _wrong_type(topic, text, term.column, source)
+        # NULLs where Spark puts them: first in ascending order, last in descending.
         direction, nulls = SortDirection.ASC, NullOrder.NULLS_FIRST
         if term.descending:
             direction, nulls = SortDirection.DESC, NullOrder.NULLS_LAST
@@ -103,19 +105,19 @@ def sort_order(topic: Topic, schema: Schema) -> SortOrder:
 
 
 def field_at(schema: Schema, column: Column) -> NestedField | None:
-    """The column of this path, by its own name or by that of the registry's field."""
-    found: NestedField | None = None
-    inside = schema.as_struct()
+    """The column at this path, by its own name or by the name of the field in the registry."""
+    field: NestedField | None = None
+    struct = schema.as_struct()
     for name in column:
-        if found is not None:
-            if not isinstance(found.field_type, StructType):
+        if field is not None:
+            if not isinstance(field.field_type, StructType):
                 return None
-            inside = found.field_type
-        by_name = {field.name: field for field in inside.fields}
-        found = by_name.get(name) or by_name.get(column_name(name))
-        if found is None:
+            struct = field.field_type
+        by_name = {child.name: child for child in struct.fields}
+        field = by_name.get(name) or by_name.get(column_name(name))
+        if field is None:
             return None
-    return found
+    return field
 
 
 def _terms(topic: Topic) -> Iterator[tuple[str, PartitionTerm]]:
@@ -138,7 +140,7 @@ def _transform(topic: Topic, term: PartitionTerm) -> Transform[Any, Any]:
 
 
 def _usual_name(topic: Topic, term: PartitionTerm) -> str:
-    """As Iceberg's tools would call the field, in letters that every engine takes."""
+    """The name Iceberg's tools would give the field, in characters that every engine accepts."""
     if term.transform == "window":
         return WINDOW_FIELD
     if topic.is_keyed:
@@ -153,49 +155,53 @@ def _usual_name(topic: Topic, term: PartitionTerm) -> str:
 
 
 def _free_name(
-    usual: str, schema: Schema, source: NestedField, transform: Transform[Any, Any], taken: set[str]
+    usual: str,
+    schema: Schema,
+    source: NestedField,
+    transform: Transform[Any, Any],
+    used_names: set[str],
 ) -> str:
-    """Iceberg lets a field have a column's name only if it is that column, unchanged."""
+    """Iceberg lets a partition field share a column's name only if it is that column, unchanged."""
     columns = {field.name.lower(): field for field in schema.fields}
     for number in count(1):
         name = usual if number == 1 else f"{usual}_{number}"
         column = columns.get(name.lower())
         is_that_column = column == source and isinstance(transform, IdentityTransform)
-        if name.lower() not in taken and (column is None or is_that_column):
+        if name.lower() not in used_names and (column is None or is_that_column):
             return name
     raise AssertionError("unreachable")
 
 
 def _field(topic: Topic, schema: Schema, column: Column, text: str) -> NestedField:
-    if (found := field_at(schema, column)) is not None:
-        return found
-    # The part of the path that is there says where the mistake is.
+    if (field := field_at(schema, column)) is not None:
+        return field
+    # The part of the path that does exist shows where the mistake is.
     depth = next(n for n in range(len(column), -1, -1) if not n or field_at(schema, column[:n]))
     outer = field_at(schema, column[:depth]) if depth else None
     inside = outer.field_type if outer else schema.as_struct()
     if not isinstance(inside, StructType):
         raise _unusable(
-            topic, text, f"{shown(column[:depth])} is no struct, it is {type_text(inside)}"
+            topic, text, f"{shown(column[:depth])} is not a struct, it is {type_text(inside)}"
         )
-    names = [field.name for field in inside.fields]
-    close = difflib.get_close_matches(column[depth], names, n=1)
-    told = ", ".join(shown((name,)) for name in names[:COLUMNS_TO_NAME])
+    names = [child.name for child in inside.fields]
+    close_names = difflib.get_close_matches(column[depth], names, n=1)
+    listing = ", ".join(shown((name,)) for name in names[:COLUMNS_TO_NAME])
     more = f" and {len(names) - COLUMNS_TO_NAME} more" if len(names) > COLUMNS_TO_NAME else ""
     where = f"{shown(column[:depth])} has" if depth else "the table has"
-    hint = f" Did you mean {shown(tuple(close))}?" if close else ""
+    hint = f" Did you mean {shown(tuple(close_names))}?" if close_names else ""
     why = f"there is no column {shown(column)}"
-    raise _unusable(topic, text, why, f"{where}: {told}{more}.{hint}")
+    raise _unusable(topic, text, why, f"{where}: {listing}{more}.{hint}")
 
 
-def _refuse_twice_the_same(
+def _refuse_duplicates(
     topic: Topic,
     source: NestedField,
     transform: Transform[Any, Any],
-    before: list[PartitionField],
+    previous: list[PartitionField],
     text: str,
 ) -> None:
-    """Iceberg refuses it, since the finer one says it all."""
-    for field in before:
+    """Iceberg refuses two such fields: the finer one implies the other."""
+    for field in previous:
         is_same_source = field.source_id == source.field_id
         if is_same_source and field.transform == transform:
             raise _unusable(topic, text, "another term says the same", "Keep one of them.")
@@ -206,7 +212,7 @@ def _refuse_twice_the_same(
             raise _unusable(topic, text, why, "Keep the finer one.")
 
 
-def _of_another_type(topic: Topic, text: str, column: Column, source: NestedField) -> SettingsError:
+def _wrong_type(topic: Topic, text: str, column: Column, source: NestedField) -> SettingsError:
     return _unusable(topic, text, f"{shown(column)} is of type {type_text(source.field_type)}")
 
 

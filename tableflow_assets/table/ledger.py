@@ -1,7 +1,7 @@
-"""The table as its own ledger: which offsets its rows come from, told by its snapshots.
+"""The table as its own ledger: its snapshots say which offsets its rows come from.
 
 Every commit writes one entry, as a property of the snapshot that adds the rows. So entry and rows
-appear together, disappear together in a rollback, and nothing else needs to be believed.
+appear together, disappear together in a rollback, and there is no second record to trust.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ class Forgotten:
 class DroppedBefore:
     """Records older than this and before these offsets were dropped by retention."""
 
-    before: int  # milliseconds since 1970, UTC: the start of the oldest window that was kept
-    end: dict[int, int]  # what comes late, at or after these, is a row until the next retention
+    before: int  # milliseconds since 1970, UTC: the start of the oldest remaining window
+    end: dict[int, int]  # late records at or after these are rows until retention runs again
 
-    def covers_all_of(self, other: DroppedBefore) -> bool:
-        ends = (self.end.get(partition, 0) >= offset for partition, offset in other.end.items())
-        return self.before >= other.before and all(ends)
+    def covers_all_of(self, drop: DroppedBefore) -> bool:
+        ends = (self.end.get(partition, 0) >= offset for partition, offset in drop.end.items())
+        return self.before >= drop.before and all(ends)
 
 
 @dataclass(frozen=True)
 class Entry:
-    """What one commit brought: offsets [start, end) per Kafka partition, and where they are from."""
+    """What one commit added: offsets [start, end) per Kafka partition, and the topic they are from."""
 
     topic: str
     cluster_id: str
@@ -57,45 +57,45 @@ class Entry:
     schema_ids: tuple[int, ...] = ()
     run_id: str = ""
     kind: Kind = "records"
-    # Which rebuild the rows come from; "" for the first. Dead letters of another do not count.
+    # Which rebuild the rows come from; "" before any. Dead letters of another lineage do not count.
     lineage: str = ""
     lost: tuple[tuple[int, int, int], ...] = ()  # partition, and [from, to) that expired unread
     forgotten: tuple[Forgotten, ...] = ()
-    # Dead letters with one of these in `replay_id` have become rows. No other says so.
+    # Dead letters whose `replay_id` is one of these have become rows. Nothing else records that.
     replays: tuple[str, ...] = ()
-    replaying: str = ""  # the one replay that may be the next of them
+    replaying: str = ""  # the only replay that may be added to them next
     dropped: tuple[DroppedBefore, ...] = ()
-    # Of a product, which reads tables and no log: the snapshots that its rows are made of, by table, what
-    # they are made with, and the columns that rows from before may lack.
+    # For a product, which reads tables instead of a log: the snapshot it read of each table, the
+    # statement that made its rows, and the columns that older rows may lack.
     inputs: dict[str, int] = field(default_factory=dict)
     statement: str = ""
     added_columns: tuple[str, ...] = ()
 
     def to_property(self) -> str:
-        told = asdict(self)
+        document = asdict(self)
         if self.kind != "product":
             for name in ("inputs", "statement", "added_columns"):
-                del told[name]
-        return json.dumps(told, separators=(",", ":"), sort_keys=True)
+                del document[name]
+        return json.dumps(document, separators=(",", ":"), sort_keys=True)
 
     @classmethod
     def from_property(cls, text: str) -> Entry:
-        known = json.loads(text)
+        document = json.loads(text)
         for name in ("origin", "start", "end"):
-            known[name] = _by_partition(known[name])
-        known["schema_ids"] = tuple(known["schema_ids"])
-        known["lost"] = tuple(tuple(lost) for lost in known.get("lost", ()))
-        known["forgotten"] = tuple(
-            Forgotten(one["key_hash"], _by_partition(one["before"]))
-            for one in known.get("forgotten", ())
+            document[name] = _by_partition(document[name])
+        document["schema_ids"] = tuple(document["schema_ids"])
+        document["lost"] = tuple(tuple(span) for span in document.get("lost", ()))
+        document["forgotten"] = tuple(
+            Forgotten(erased["key_hash"], _by_partition(erased["before"]))
+            for erased in document.get("forgotten", ())
         )
-        known["replays"] = tuple(known.get("replays", ()))
-        known["added_columns"] = tuple(known.get("added_columns", ()))
-        known["dropped"] = tuple(
-            DroppedBefore(one["before"], _by_partition(one["end"]))
-            for one in known.get("dropped", ())
+        document["replays"] = tuple(document.get("replays", ()))
+        document["added_columns"] = tuple(document.get("added_columns", ()))
+        document["dropped"] = tuple(
+            DroppedBefore(drop["before"], _by_partition(drop["end"]))
+            for drop in document.get("dropped", ())
         )
-        return cls(**known)
+        return cls(**document)
 
 
 def _by_partition(offsets: dict[str, int]) -> dict[int, int]:
@@ -104,7 +104,7 @@ def _by_partition(offsets: dict[str, int]) -> dict[int, int]:
 
 @dataclass(frozen=True)
 class Ledger:
-    """The newest entry, and the snapshot that a next commit must build on."""
+    """The newest entry, and the snapshot that the next commit must build on."""
 
     entry: Entry
     committed_at_ms: int
@@ -130,9 +130,9 @@ class Ledger:
 def read_ledger(table: Table, ref: str = MAIN_BRANCH) -> Ledger:
     """Walk back from the newest snapshot to the newest entry.
 
-    Compaction rewrites files without changing rows, so its snapshots are passed over. Any other
-    snapshot without an entry means that somebody else changed the rows: then nothing can be
-    promised about the table any more, and we say so instead of guessing.
+    Compaction rewrites files without changing rows, so its snapshots are skipped. Any other snapshot
+    without an entry means that somebody else changed the rows: then the ledger no longer describes
+    the table, and we raise instead of guessing.
     """
     head = table.snapshot_by_name(ref)
     if head is None:
@@ -144,7 +144,7 @@ def read_ledger(table: Table, ref: str = MAIN_BRANCH) -> Ledger:
             raise _unreadable(
                 table, f"snapshot {snapshot.snapshot_id} was not written by Tableflow Assets"
             )
-    # The way back is broken: several compactions in a row, the first of them expired.
+    # The chain is broken: several compactions in a row, and the first of them has expired.
     tagged = table.snapshot_by_name(TAG)
     if tagged is None or not _has_the_rows_of(head, tagged) or not (text := _property(tagged)):
         raise _unreadable(table, "the snapshots that held it have expired")
@@ -162,9 +162,9 @@ def read_entries(table: Table) -> list[tuple[Snapshot, Entry]]:
 
 
 def all_entries(table: Table) -> list[Entry]:
-    """Of every snapshot that somebody could still go back to, also beside the way to the newest."""
-    found = map(_property, table.snapshots())
-    return [Entry.from_property(text) for text in found if text is not None]
+    """The entries of all snapshots a rollback could still reach, on any branch."""
+    texts = map(_property, table.snapshots())
+    return [Entry.from_property(text) for text in texts if text is not None]
 
 
 def ancestors(table: Table, head: Snapshot) -> Iterator[Snapshot]:
@@ -176,10 +176,10 @@ def ancestors(table: Table, head: Snapshot) -> Iterator[Snapshot]:
 
 
 def _has_the_rows_of(head: Snapshot, tagged: Snapshot) -> bool:
-    """Whether compaction alone can have made one of the other: as many rows, and no deletes.
+    """Whether only compaction can lie between the two: the same number of rows, and no deletes.
 
-    The table may have been rolled back before it was compacted: then it has fewer rows. With
-    deletes in play equal counts prove nothing.
+    A table that was rolled back before it was compacted has fewer rows. Where there are deletes,
+    equal counts prove nothing.
     """
     counts = [total(snapshot, "total-records") for snapshot in (head, tagged)]
     deletes = [total(snapshot, "total-delete-files") for snapshot in (head, tagged)]
@@ -187,7 +187,7 @@ def _has_the_rows_of(head: Snapshot, tagged: Snapshot) -> bool:
 
 
 def total(snapshot: Snapshot, name: str) -> int:
-    """A number of the snapshot's summary."""
+    """A number from the snapshot's summary."""
     return int(snapshot.summary.additional_properties.get(name, 0)) if snapshot.summary else 0
 
 

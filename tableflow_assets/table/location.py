@@ -1,4 +1,4 @@
-"""A table in a bucket or folder of its own: the topic's `location`, which holds from its first day."""
+"""A table in a bucket or folder of its own: the topic's `location`, fixed when the table is created."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from pyiceberg.table import Table
 from tableflow_assets.base.errors import LocationChanged, SettingsError
 from tableflow_assets.settings.settings import Topic
 
-PROPERTY = "tableflow.location"  # the topic's option, as it was when the table was made
+PROPERTY = "tableflow.location"  # the topic's option, as it was when the table was created
 
 
 def own_location(topic: Topic, namespace: str, table: str) -> str | None:
     """None: the catalog chooses.
 
-    Topics may share a `location`, by the defaults or a pattern, and each has a table for its dead letters:
-    so every table has a folder of its own there.
+    Topics may share a `location`, by the defaults or a pattern, and each has a second table for its dead
+    letters: so every table gets a folder of its own there.
     """
     if topic.location is None:
         return None
@@ -30,19 +30,19 @@ def location_property(topic: Topic) -> dict[str, str]:
 
 
 def refuse_another_location(table: Table, topic: Topic) -> None:
-    made_for = table.properties.get(PROPERTY, "")
-    if made_for.rstrip("/") == (topic.location or "").rstrip("/"):
+    original = table.properties.get(PROPERTY, "")
+    if original.rstrip("/") == (topic.location or "").rstrip("/"):
         return
     namespace, name = table.name()
     if table.location().rstrip("/") == own_location(topic, namespace, name):
         return
-    wanted = f"`location: {topic.location}`" if topic.location else "no `location`"
-    before = f"location: {made_for}" if made_for else "leave `location` out"
+    setting = f"`location: {topic.location}`" if topic.location else "no `location`"
+    way_back = f"location: {original}" if original else "leave `location` out"
     raise LocationChanged(
-        f"The table {namespace}.{name} lies at {table.location()}; the settings now say {wanted} for"
-        f" {topic.name!r}. A table does not move, also not by a rebuild.",
-        f"Set it back ({before}). To have it in the other place: drop the table in the catalog, keep its"
-        f" files, and run `tableflow rebuild {topic.name}`, which makes it anew from what the log holds.",
+        f"The table {namespace}.{name} lies at {table.location()}; the settings now say {setting} for"
+        f" {topic.name!r}. A table does not move, not even by a rebuild.",
+        f"Set it back ({way_back}). To have it in the other place: drop the table in the catalog, keep its"
+        f" files, and run `tableflow rebuild {topic.name}`, which builds it again from what the log holds.",
     )
 
 

@@ -1,4 +1,4 @@
-"""Files that a table refers to, and that its store does not have: somebody deleted or cut them."""
+"""Files that a table refers to but the store lacks, or has only in part: deleted or truncated."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from tableflow_assets.table.formats import delta_root, topic_of
 @dataclass(frozen=True)
 class LostFile:
     file: DataFile
-    spec_id: int  # the partitioning that it was written in
-    size: int | None  # what the store has of it; None: nothing
+    spec_id: int  # the partitioning it was written in
+    size: int | None  # in the store; None: it is not there
 
     @property
     def path(self) -> str:
@@ -27,7 +27,7 @@ class LostFile:
 
     @property
     def has_rows(self) -> bool:
-        """Else it holds marks of rows that were deleted."""
+        """Otherwise it is a delete file."""
         return self.file.content == DataFileContent.DATA
 
     def __str__(self) -> str:
@@ -38,19 +38,19 @@ class LostFile:
 
 def lost_files(catalog: RestCatalog, table: Table, snapshot: Snapshot) -> list[LostFile]:
     root = delta_root(table) + "/"
-    # One listing, and not one question a file.
+    # One listing instead of a request per file.
     sizes = store_at(delta_root(table), catalog.storage).sizes()
-    lost = []
+    damaged = []
     for file, spec_id in all_files(table, snapshot):
         path = file.file_path
         size = sizes.get(path.removeprefix(root)) if path.startswith(root) else _size(table, path)
         if size != file.file_size_in_bytes:
-            lost.append(LostFile(file, spec_id, size))
-    return lost
+            damaged.append(LostFile(file, spec_id, size))
+    return damaged
 
 
 def all_files(table: Table, snapshot: Snapshot) -> Iterator[tuple[DataFile, int]]:
-    """Also those of deleted rows; each with the partitioning that it was written in."""
+    """Data and delete files; each with the partitioning it was written in."""
     try:
         for manifest in snapshot.manifests(table.io):
             for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
@@ -65,6 +65,6 @@ def all_files(table: Table, snapshot: Snapshot) -> Iterator[tuple[DataFile, int]
 
 
 def _size(table: Table, path: str) -> int | None:
-    """Of a file that lies elsewhere, such as one from before there were Delta logs."""
-    found = table.io.new_input(path)
-    return len(found) if found.exists() else None
+    """The size of a file elsewhere, such as one written before there were Delta logs."""
+    input_file = table.io.new_input(path)
+    return len(input_file) if input_file.exists() else None

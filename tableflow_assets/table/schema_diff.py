@@ -1,7 +1,8 @@
-"""What a schema does to a table's columns: added, widened, dropped, described anew, or refused.
+"""What a schema does to a table's columns: what it adds, widens, drops or describes differently, and
+what is refused.
 
-Pure functions over Iceberg schemas. Fields are told apart by their names alone; their order and
-their ids mean nothing here.
+Pure functions over Iceberg schemas. Fields are matched by name alone; their order and ids do not
+matter here.
 """
 
 from __future__ import annotations
@@ -62,32 +63,34 @@ class SchemaDiff:
     def summary(self) -> str:
         """How many changes of each kind, as in "1 refused, 2 added"."""
         kinds = [change.what for change in self.changes]
-        told = [f"{kinds.count(what)} {what}" for what in get_args(What) if what in kinds]
-        return ", ".join(told) or "no changes"
+        counts = [f"{kinds.count(what)} {what}" for what in get_args(What) if what in kinds]
+        return ", ".join(counts) or "no changes"
 
     def to_json(self) -> list[dict[str, str | None]]:
         return [asdict(change) for change in self.changes]
 
 
-def diff(table: Schema, wanted: Schema, newest: Schema, taken: Collection[str] = ()) -> SchemaDiff:
-    """``wanted``: the columns that all versions need together; ``newest``: those of the newest.
+def diff(
+    table: Schema, target: Schema, newest: Schema, reserved: Collection[str] = ()
+) -> SchemaDiff:
+    """``target``: the columns that all versions together need; ``newest``: those of the newest version.
 
-    ``taken``: names that no new column can have (see ``partition_names``).
+    ``reserved``: names that no new column can have (see ``partition_names``).
     """
-    found = [
-        *_in_struct(table.as_struct(), wanted.as_struct(), (), taken),
-        *_dropped(table.as_struct(), newest.as_struct(), ()),
+    changes = [
+        *_struct_changes(table.as_struct(), target.as_struct(), (), reserved),
+        *_dropped_fields(table.as_struct(), newest.as_struct(), ()),
     ]
-    return SchemaDiff(tuple(sorted(found, key=lambda change: get_args(What).index(change.what))))
+    return SchemaDiff(tuple(sorted(changes, key=lambda change: get_args(What).index(change.what))))
 
 
 def partition_names(table: Table) -> set[str]:
-    """With a column of such a name, most engines could not even load the table any more."""
+    """Names no column may have: with such a column, most engines could not even load the table."""
     return {field.name for spec in table.specs().values() for field in spec.fields}
 
 
 def type_text(kind: IcebergType) -> str:
-    """As people write it: without field ids, and without saying that everything may be NULL."""
+    """The type as people write it: without field ids and without "optional" everywhere."""
     if isinstance(kind, StructType):
         fields = ", ".join(f"{field.name}: {type_text(field.field_type)}" for field in kind.fields)
         return f"struct<{fields}>"
@@ -99,25 +102,25 @@ def type_text(kind: IcebergType) -> str:
 
 
 def is_wider(kind: IcebergType, than: IcebergType) -> bool:
-    """Whether Iceberg reads what was written as ``than`` as ``kind``, without a value changing."""
+    """Whether Iceberg can read values written as ``than`` as ``kind`` without changing them."""
     if isinstance(kind, DecimalType) and isinstance(than, DecimalType):
         return kind.scale == than.scale and kind.precision > than.precision
     return _WIDER.get(than) == kind
 
 
-def _in_struct(
-    have: StructType, want: StructType, path: Path, taken: Collection[str] = ()
+def _struct_changes(
+    current: StructType, target: StructType, path: Path, reserved: Collection[str] = ()
 ) -> Iterator[Change]:
-    fields = {field.name: field for field in have.fields}
+    fields = {field.name: field for field in current.fields}
     by_case = {name.lower(): name for name in fields}
-    for field in want.fields:
+    for field in target.fields:
         inside = (*path, field.name)
-        if known := fields.get(field.name):
-            yield from _doc(known, field, inside)
-            yield from _compared(known.field_type, field.field_type, inside)
+        if existing := fields.get(field.name):
+            yield from _doc_changes(existing, field, inside)
+            yield from _type_changes(existing.field_type, field.field_type, inside)
             continue
         namesake = by_case.setdefault(field.name.lower(), field.name)
-        if field.name in taken:
+        if field.name in reserved:
             why = "the table's partitions have this name already"
         elif namesake != field.name:
             why = (
@@ -129,66 +132,66 @@ def _in_struct(
         yield _change(inside, "refused", None, field.field_type, why)
 
 
-def _compared(have: IcebergType, want: IcebergType, path: Path) -> Iterator[Change]:
-    if isinstance(have, StructType) and isinstance(want, StructType):
-        yield from _in_struct(have, want, path)
-    elif isinstance(have, ListType) and isinstance(want, ListType):
-        yield from _compared(have.element_type, want.element_type, (*path, "element"))
-    elif isinstance(have, MapType) and isinstance(want, MapType):
-        yield from _map_key(have.key_type, want.key_type, (*path, "key"))
-        yield from _compared(have.value_type, want.value_type, (*path, "value"))
-    elif is_wider(want, than=have):
-        yield _change(path, "widened", have, want, "values already written stay what they are")
-    # A column never becomes narrower, and the values of a narrower type fit into it.
-    elif not _holds(have, want):
-        yield _change(path, "refused", have, want, _why_not(have, want))
+def _type_changes(current: IcebergType, target: IcebergType, path: Path) -> Iterator[Change]:
+    if isinstance(current, StructType) and isinstance(target, StructType):
+        yield from _struct_changes(current, target, path)
+    elif isinstance(current, ListType) and isinstance(target, ListType):
+        yield from _type_changes(current.element_type, target.element_type, (*path, "element"))
+    elif isinstance(current, MapType) and isinstance(target, MapType):
+        yield from _map_key_changes(current.key_type, target.key_type, (*path, "key"))
+        yield from _type_changes(current.value_type, target.value_type, (*path, "value"))
+    elif is_wider(target, than=current):
+        yield _change(path, "widened", current, target, "values already written stay what they are")
+    # A column is never narrowed: the values of a narrower type fit into it as it is.
+    elif not _holds(current, target):
+        yield _change(path, "refused", current, target, _why_not(current, target))
 
 
-def _map_key(have: IcebergType, want: IcebergType, path: Path) -> Iterator[Change]:
-    if not _holds(have, want):
+def _map_key_changes(current: IcebergType, target: IcebergType, path: Path) -> Iterator[Change]:
+    if not _holds(current, target):
         why = "the keys of a map keep their type, even where a column could be widened"
-        yield _change(path, "refused", have, want, why)
+        yield _change(path, "refused", current, target, why)
 
 
-def _holds(have: IcebergType, want: IcebergType) -> bool:
-    return type_text(have) == type_text(want) or is_wider(have, than=want)
+def _holds(current: IcebergType, target: IcebergType) -> bool:
+    return type_text(current) == type_text(target) or is_wider(current, than=target)
 
 
-def _doc(have: NestedField, want: NestedField, path: Path) -> Iterator[Change]:
-    """A schema that says nothing about a field leaves the comment that it has."""
-    if want.doc and want.doc != have.doc:
-        kind = have.field_type
-        yield _change(path, "doc", kind, kind, f"the comment becomes {want.doc!r}")
+def _doc_changes(current: NestedField, target: NestedField, path: Path) -> Iterator[Change]:
+    """A schema without a comment for a field leaves the existing comment alone."""
+    if target.doc and target.doc != current.doc:
+        kind = current.field_type
+        yield _change(path, "doc", kind, kind, f"the comment becomes {target.doc!r}")
 
 
-def _dropped(have: IcebergType, newest: IcebergType, path: Path) -> Iterator[Change]:
-    if isinstance(have, StructType) and isinstance(newest, StructType):
-        left = {field.name: field.field_type for field in newest.fields}
-        for field in have.fields:
+def _dropped_fields(current: IcebergType, newest: IcebergType, path: Path) -> Iterator[Change]:
+    if isinstance(current, StructType) and isinstance(newest, StructType):
+        newest_types = {field.name: field.field_type for field in newest.fields}
+        for field in current.fields:
             inside = (*path, field.name)
-            if field.name in left:
-                yield from _dropped(field.field_type, left[field.name], inside)
+            if field.name in newest_types:
+                yield from _dropped_fields(field.field_type, newest_types[field.name], inside)
             else:
                 why = "the column stays, NULL in the records that lack it"
                 yield _change(inside, "dropped", field.field_type, None, why)
-    elif isinstance(have, ListType) and isinstance(newest, ListType):
-        yield from _dropped(have.element_type, newest.element_type, (*path, "element"))
-    elif isinstance(have, MapType) and isinstance(newest, MapType):
-        yield from _dropped(have.value_type, newest.value_type, (*path, "value"))
+    elif isinstance(current, ListType) and isinstance(newest, ListType):
+        yield from _dropped_fields(current.element_type, newest.element_type, (*path, "element"))
+    elif isinstance(current, MapType) and isinstance(newest, MapType):
+        yield from _dropped_fields(current.value_type, newest.value_type, (*path, "value"))
 
 
-def _why_not(have: IcebergType, want: IcebergType) -> str:
-    if _shape(have) != _shape(want):
-        return f"a {_shape(have)} cannot become a {_shape(want)}"
-    if isinstance(have, DecimalType) and isinstance(want, DecimalType):
-        return f"values already written have {have.scale} digits after the point, not {want.scale}"
-    if isinstance(want, StringType):
+def _why_not(current: IcebergType, target: IcebergType) -> str:
+    if _shape(current) != _shape(target):
+        return f"a {_shape(current)} cannot become a {_shape(target)}"
+    if isinstance(current, DecimalType) and isinstance(target, DecimalType):
+        return f"values already written have {current.scale} digits after the point, not {target.scale}"
+    if isinstance(target, StringType):
         return "values already written cannot become text"
-    if isinstance(want, BinaryType):
+    if isinstance(target, BinaryType):
         return "values already written cannot become bytes"
-    if have in _WIDER:
-        return f"of {have}, Iceberg can only make {_WIDER[have]}"
-    return f"values already written cannot become {want}"
+    if current in _WIDER:
+        return f"of {current}, Iceberg can only make {_WIDER[current]}"
+    return f"values already written cannot become {target}"
 
 
 def _shape(kind: IcebergType) -> str:

@@ -1,9 +1,9 @@
 """The schemas of a topic against its table: which versions its records are read with.
 
-Mostly all of them. But a version that was refused stays in the registry after somebody has registered
-a better one, and must not stand against the table for ever. So the newest has to fit together with
-those that the table has been written with, which its ledger names; others are left out where they do
-not fit. Records of a version that is left out are dead letters.
+Usually all of them. But a version that was refused stays in the registry after somebody has registered
+a better one, and must not block the table forever. So the newest version has to fit together with those
+that the table has been written with, which the ledger names; any other is left out if it does not fit.
+Records written with a version that is left out become dead letters.
 """
 
 from __future__ import annotations
@@ -25,8 +25,10 @@ from tableflow_assets.table.schema_diff import Change, SchemaDiff, diff, partiti
 
 
 def fitting_schemas(topic: Topic, registry: Registry, table: Table | None) -> Schemas:
-    """Those to read the topic's records with; where the newest does not fit, whoever evolves the
-    table with them is told why."""
+    """The schemas to read the topic's records with.
+
+    Where the newest does not fit it is still among them, so that evolving the table says why.
+    """
     key = key_of(topic, registry)
     if topic.value_subject is None:
         return Schemas(value_of(topic, registry), key)
@@ -46,22 +48,22 @@ class Fit:
         """The subject without the versions that were never accepted and do not fit."""
         if self.diff_of(subject).fits:
             return subject
-        known = self._written_with()
+        accepted_ids = self._written_with()
         *older, newest = subject.versions
-        kept = [version for version in older if version.schema_id in known]
-        if not self._fits(subject, [*kept, newest]):
-            # The newest alone, if that is enough to be refused, shows most plainly what is wrong.
+        accepted = [version for version in older if version.schema_id in accepted_ids]
+        if not self._fits(subject, [*accepted, newest]):
+            # If the newest is refused even on its own, that shows most plainly what is wrong.
             alone = replace(subject, versions=(newest,))
             fits_alone = self.diff_of(alone).fits
-            return replace(subject, versions=(*kept, newest)) if fits_alone else alone
+            return replace(subject, versions=(*accepted, newest)) if fits_alone else alone
         for version in reversed(older):
-            more = [one for one in older if one in kept or one == version]
-            if version not in kept and self._fits(subject, [*more, newest]):
-                kept = more
-        return replace(subject, versions=(*kept, newest))
+            more = [v for v in older if v in accepted or v == version]
+            if version not in accepted and self._fits(subject, [*more, newest]):
+                accepted = more
+        return replace(subject, versions=(*accepted, newest))
 
     def diff_of(self, subject: Subject) -> SchemaDiff:
-        """What these versions together do to the table."""
+        """What these versions together would change in the table."""
         try:
             value = described_by(subject, self.topic.record)
             newest = described_by(newest_of(subject), self.topic.record)
@@ -73,11 +75,11 @@ class Fit:
         newest_key = self.key
         if self.key.subject:
             newest_key = described_by(newest_of(self.key.subject), self.topic.key_record)
-        wanted = table_schema(Schemas(value, self.key), self.topic.mode)
-        of_newest = table_schema(Schemas(newest, newest_key), self.topic.mode)
+        target = table_schema(Schemas(value, self.key), self.topic.mode)
+        newest_target = table_schema(Schemas(newest, newest_key), self.topic.mode)
         if self.table is None:
-            return diff(Schema(), wanted, of_newest)
-        return diff(self.table.schema(), wanted, of_newest, partition_names(self.table))
+            return diff(Schema(), target, newest_target)
+        return diff(self.table.schema(), target, newest_target, partition_names(self.table))
 
     def _fits(self, subject: Subject, versions: list[RegisteredSchema]) -> bool:
         return self.diff_of(replace(subject, versions=tuple(versions))).fits

@@ -1,4 +1,4 @@
-"""What a snapshot says of itself in its summary."""
+"""What a snapshot's summary says about it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def is_compaction(snapshot: Snapshot) -> bool:
 
 
 def is_state(snapshot: Snapshot) -> bool:
-    """Whether readers ever saw it: a commit with keys takes two snapshots, and shows the second."""
+    """Whether readers ever saw it: a commit with keys takes two snapshots and shows only the second."""
     return has_entry(snapshot) or is_compaction(snapshot)
 
 
@@ -40,15 +40,15 @@ def tags_of(table: Table) -> dict[str, int]:
 
 
 def rows_in(snapshot: Snapshot) -> int:
-    """Those written, less those marked as deleted since."""
+    """The rows written, less those marked as deleted since."""
     return total(snapshot, "total-records") - total(snapshot, "total-position-deletes")
 
 
 def operation_of(snapshot: Snapshot, before: Snapshot | None) -> str:
-    """What has made it, in a word; ``before``: the state that it took the place of."""
+    """What made it, in a word; ``before``: the state it replaced."""
     if (entry := entry_of(snapshot)) is not None:
-        known = entry_of(before) if before else None
-        is_rebuild = known is not None and known.lineage != entry.lineage
+        previous_entry = entry_of(before) if before else None
+        is_rebuild = previous_entry is not None and previous_entry.lineage != entry.lineage
         return "rebuild" if is_rebuild else NAMES.get(entry.kind, entry.kind)
     if is_compaction(snapshot):
         files = ("added-data-files", "deleted-data-files", "removed-delete-files")

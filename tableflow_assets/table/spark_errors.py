@@ -1,4 +1,4 @@
-"""What Spark says of a failure, as the errors that a run knows what to do about."""
+"""Spark's failures, translated to the errors that a run knows how to handle."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LOST_RACE = (
     r"CommitFailedException|sequence number|Requirement failed"
     r"|ValidationException\W+(Found (new )?conflicting|Missing required|Cannot commit)"
 )
-# How to tell who went away, with the pattern of its address. Spark may be back, and have forgotten us.
+# How to recognise who went away, and its address. Spark may be back, without our session.
 AWAY = {
     "Spark Connect": (r"UNAVAILABLE|INVALID_HANDLE|NO_ACTIVE_SESSION", r"ipv[46]:(\S+?):? "),
     "Kafka": (r"kafka\.common\.errors\.(Timeout|Disconnect)Exception", r"\((\S+?:\d+) \(id:"),
@@ -27,20 +27,20 @@ AWAY = {
         r"(https?://[^\s/\]]+)",
     ),
 }
-# What Spark says of a catalog that it was not told of, or whose archive it does not have.
+# What Spark says about a catalog it was not configured with, or whose jar it does not have.
 LACKS_OUR_FUNCTIONS = rf"(UNRESOLVED_ROUTINE|catalog plugin class)[^\n]*{json_function.CATALOG}"
 
 
 @contextmanager
 def named_spark_errors(table: str) -> Iterator[None]:
-    """Around all that Spark does for one table; what has no name stays as it is."""
+    """Around all that Spark does for one table; an unknown error passes as it is."""
     try:
         yield
     except PySparkException as error:
-        raise _named(str(error), table) or error from error
+        raise _translated(str(error), table) or error from error
 
 
-def _named(text: str, table: str) -> TableflowError | None:
+def _translated(text: str, table: str) -> TableflowError | None:
     if re.search(LOST_RACE, text):
         return CommitConflict(
             f"Another writer committed to {table} at the same moment.",
@@ -48,7 +48,7 @@ def _named(text: str, table: str) -> TableflowError | None:
         )
     if re.search(LACKS_OUR_FUNCTIONS, text):
         return TableflowError(
-            "The Spark server cannot read JSON: it does not have Tableflow's functions, or older ones.",
+            "The Spark server cannot read JSON: it does not have Tableflow's functions, or has older ones.",
             "Put the archive that `tableflow spark jar` makes on its class path, set what `tableflow spark"
             " properties` prints, and restart it.",
         )
@@ -58,8 +58,8 @@ def _named(text: str, table: str) -> TableflowError | None:
         return refusal
     for server, (words, address) in AWAY.items():
         if re.search(words, text):
-            found = re.search(address, text)
+            match = re.search(address, text)
             causes = re.findall(r"^Caused by: (.*)", text, re.MULTILINE)
             reason = causes[-1] if causes else text.partition("\n")[0]
-            return ServerUnreachable(server, found[1] if found else "its address", reason)
+            return ServerUnreachable(server, match[1] if match else "its address", reason)
     return None

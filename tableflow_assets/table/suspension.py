@@ -1,8 +1,8 @@
 """A topic that cannot go on by itself: why, since when, and the command that resolves it.
 
-It stands in a property of the topic's table, beside the ledger: whoever opens the table sees it, and
-no run of any process touches the table before it is gone. The property belongs to no snapshot, so a
-writer's condition on the current snapshot holds whether or not it is set meanwhile.
+It is a property of the topic's table, beside the ledger: whoever opens the table sees it, and no run of
+any process touches the table until it is removed. The property belongs to no snapshot, so a writer's
+condition on the current snapshot still holds if it is set in the meantime.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from tableflow_assets.settings.settings import Topic
 from tableflow_assets.table.known_tables import refuse_a_vanished_table
 
 PROPERTY = "tableflow.suspended"
-# What no later run can mend by itself. A server that is away, or a lost race, is not of these.
+# What no later run can fix by itself. An unreachable server or a lost race is not among these.
 SUSPENDING = (DataLoss, LedgerError, IncompatibleSchema, UndecodableRecords, UnsupportedSchema)
-# What resolves each, as the arguments of `tableflow`.
+# The arguments of `tableflow` that resolve each.
 RESOLVED_BY = {
     DataLoss.__name__: "resume {topic} --accept-loss",
     LedgerError.__name__: "rebuild {topic}",
@@ -90,9 +90,9 @@ class Suspension:
     @classmethod
     def from_property(cls, text: str, topic: Topic) -> Suspension:
         try:
-            known = json.loads(text)
-            return cls(**{name: str(known[name]) for name in cls.__annotations__})
-        except (ValueError, TypeError, KeyError):  # set by hand: still a wish to stop here
+            document = json.loads(text)
+            return cls(**{name: str(document[name]) for name in cls.__annotations__})
+        except (ValueError, TypeError, KeyError):  # set by hand: somebody still wants it stopped
             return cls(text, error="", since="", resolve=f"tableflow resume {topic.name}")
 
     def to_error(self, topic: Topic) -> Suspended:
@@ -105,13 +105,13 @@ class Suspension:
 
 
 def suspension_of(table: Table, topic: Topic) -> Suspension | None:
-    """As of when the table was loaded; asks nobody."""
+    """As of when the table was loaded; makes no request."""
     text = table.properties.get(PROPERTY)
     return Suspension.from_property(text, topic) if text else None
 
 
 def find_suspension(catalog: RestCatalog, topic: Topic, state_dir: Path) -> Suspension | None:
-    """As it is now. A table that was there and is gone has nowhere to say so, and counts as well."""
+    """As it is now. A table that has vanished counts as suspended too, though it has no property."""
     table = catalog.find(topic.table)
     if table is not None:
         return suspension_of(table, topic)
@@ -129,8 +129,8 @@ def suspending(catalog: RestCatalog, topic: Topic) -> Iterator[Table | None]:
     Yields the table as it was loaded to look, None where there is none.
     """
     table = catalog.find(topic.table)
-    if table is not None and (known := suspension_of(table, topic)):
-        raise known.to_error(topic)
+    if table is not None and (existing := suspension_of(table, topic)):
+        raise existing.to_error(topic)
     try:
         yield table
     except SUSPENDING as error:
@@ -141,15 +141,15 @@ def suspending(catalog: RestCatalog, topic: Topic) -> Iterator[Table | None]:
 
 
 def suspend(catalog: RestCatalog, topic: Topic, error: TableflowError) -> Suspension | None:
-    """Write it down, once; the first reason stays. None where there is no table to write it on."""
+    """Record it, once; the first reason stays. None where there is no table to record it on."""
     table = catalog.find(topic.table)
-    # One that is gone and then there was only out of sight, as while a catalog starts.
+    # A table that vanished and is back was only out of sight, as while a catalog starts.
     if table is None or isinstance(error, TableGone):
         return None
-    wanted = Suspension.because_of(error, topic)
+    suspension = Suspension.because_of(error, topic)
 
     def write(transaction: Transaction) -> None:
-        transaction.set_properties({PROPERTY: wanted.to_property()})
+        transaction.set_properties({PROPERTY: suspension.to_property()})
 
     _change(catalog, table, lambda: suspension_of(table, topic) is not None, write)
     return suspension_of(table, topic)
@@ -158,25 +158,25 @@ def suspend(catalog: RestCatalog, topic: Topic, error: TableflowError) -> Suspen
 def suspend_if_possible(
     catalog: RestCatalog, topic: Topic, error: TableflowError
 ) -> Suspension | None:
-    """As ``suspend``; None also where it could not be written."""
+    """As ``suspend``; None also where it could not be recorded."""
     try:
         return suspend(catalog, topic, error)
-    except Exception as failure:  # the error that brought us here is the one to report
+    except Exception as failure:  # the original error is the one to report
         logger.warning("%s could not be marked as suspended: %s", topic.name, failure)
         return None
 
 
 def clear(catalog: RestCatalog, topic: Topic) -> Suspension | None:
-    """End it; return what it was, None if there was none."""
+    """End the suspension and return it; None if there was none."""
     table = catalog.find(topic.table)
-    if table is None or (was := suspension_of(table, topic)) is None:
+    if table is None or (suspension := suspension_of(table, topic)) is None:
         return None
 
     def remove(transaction: Transaction) -> None:
         transaction.remove_properties(PROPERTY)
 
     _change(catalog, table, lambda: suspension_of(table, topic) is None, remove)
-    return was
+    return suspension
 
 
 def _change(
@@ -185,7 +185,7 @@ def _change(
     is_done: Callable[[], bool],
     change: Callable[[Transaction], None],
 ) -> None:
-    """Commit a change of properties; other commits to the table may come between."""
+    """Commit a change of properties, although other commits to the table may come first."""
 
     def commit() -> None:
         with table.transaction() as transaction:

@@ -1,4 +1,4 @@
-"""Rows per time window, told by the files' metadata; rows are read only where that cannot tell."""
+"""Rows per time window, from the files' metadata; files are read only where it does not say."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tableflow_assets.table.snapshots import rows_in as rows_in_snapshot
 
 Window = Literal["hour", "day"]
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-# So many files of several windows are looked into. They are small reads, but one each.
+# At most so many files that span several windows are read: small reads, but one request each.
 FILES_TO_READ = 64
 
 
@@ -44,7 +44,7 @@ def rows_added(table: Table, window: Window, snapshots: Iterable[int]) -> dict[d
 def rows_in_all(table: Table, window: Window) -> dict[datetime, int] | None:
     """Per window (its start), all rows of the table.
 
-    None, if it is laid out in another way than by windows and too many files would have to be read.
+    None if the table is not laid out by windows and too many files would have to be read.
     """
     snapshot = table.current_snapshot()
     rows: Counter[datetime] = Counter()
@@ -62,13 +62,13 @@ def rows_in_all(table: Table, window: Window) -> dict[datetime, int] | None:
 
 
 def window_of(table: Table, window: Window, file: DataFile, spec: PartitionSpec) -> datetime | None:
-    """The window (its start) that all rows of the file are of; None where metadata does not say.
+    """The window (its start) that all rows of the file fall in; None where metadata does not say.
 
-    ``spec``: the partitioning that the file was written in, which need not be the table's of now.
+    ``spec``: the partitioning that the file was written in, which may no longer be the table's.
     """
     source = table.schema().find_field(".".join(time_column(table)))
     for position, field in enumerate(spec.fields):
-        if field.source_id == source.field_id and _tells(field.transform, window):
+        if field.source_id == source.field_id and _is_within_window(field.transform, window):
             value = file.partition[position]
             return window_start(window, partition_moment(field.transform, value))
     lower, upper = (
@@ -83,7 +83,7 @@ def window_of(table: Table, window: Window, file: DataFile, spec: PartitionSpec)
 def _data_files(
     table: Table, snapshot_id: int, *, added_only: bool = False
 ) -> Iterator[tuple[DataFile, PartitionSpec]]:
-    """With the partitioning that each was written in."""
+    """Each with the partitioning it was written in."""
     specs, snapshot = table.specs(), table.snapshot_by_id(snapshot_id)
     for manifest in snapshot.manifests(table.io) if snapshot else ():
         is_other = added_only and manifest.added_snapshot_id != snapshot_id
@@ -105,7 +105,7 @@ def _rows_of(
 
 
 def _read_windows(table: Table, window: Window, file: DataFile) -> dict[datetime, int]:
-    """Of the file's rows, nothing but their timestamps is read."""
+    """Read nothing of the rows but their timestamps."""
     name, *inside = path = time_column(table)
     with table.io.new_input(file.file_path).open() as stream:
         moments = pq.ParquetFile(stream).read(columns=[".".join(path)])[name].combine_chunks()
@@ -113,27 +113,27 @@ def _read_windows(table: Table, window: Window, file: DataFile) -> dict[datetime
         moments = pc.struct_field(moments, inside)
     starts = pc.floor_temporal(moments.cast(pa.timestamp("us", "UTC")), unit=window)
     counts = pc.value_counts(starts).to_pylist()
-    return {one["values"] or EPOCH: one["counts"] for one in counts}
+    return {count["values"] or EPOCH: count["counts"] for count in counts}
 
 
-def _tells(transform: Any, window: Window) -> bool:
-    """Whether a partition of this transform lies within one window."""
+def _is_within_window(transform: Any, window: Window) -> bool:
+    """Whether a partition by this transform lies within one window."""
     return isinstance(transform, HourTransform) or (
         isinstance(transform, DayTransform) and window == "day"
     )
 
 
 def bound_moment(bounds: dict[int, bytes] | None, timestamp: int) -> datetime | None:
-    """The least or the largest timestamp of a file, as its metadata has it; by the field's id."""
+    """The smallest or largest timestamp of a file, from its metadata; by the field's id."""
     bound = (bounds or {}).get(timestamp)
     if bound is None:
         return None
-    # Told as microseconds, whatever `from_bytes` declares.
+    # These are microseconds, whatever `from_bytes` declares.
     return EPOCH + timedelta(microseconds=int(from_bytes(TimestamptzType(), bound)))
 
 
 def partition_moment(transform: Any, value: int | date | None) -> datetime:
-    """The begin of a partition by hours or days. Of days, pyiceberg makes dates."""
+    """The start of a partition by hours or days; pyiceberg turns days into dates."""
     if isinstance(value, date):
         return datetime.combine(value, time(), UTC)
     unit = timedelta(hours=1) if isinstance(transform, HourTransform) else timedelta(days=1)

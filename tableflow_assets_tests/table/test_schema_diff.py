@@ -161,7 +161,7 @@ def test_names_that_differ_only_in_case_are_refused(path: str) -> None:
 
 def test_a_new_column_cannot_have_the_name_of_a_partition_field() -> None:
     wanted = columns(a=INT, window=INT, b=struct_of(window=INT))
-    found = diff(columns(a=INT), wanted, wanted, taken={"window", "a"})
+    found = diff(columns(a=INT), wanted, wanted, reserved={"window", "a"})
     assert [(one.path, one.what) for one in found.changes] == [
         ("window", "refused"),
         ("b", "added"),

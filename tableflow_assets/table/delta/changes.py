@@ -1,4 +1,4 @@
-"""What an Iceberg snapshot is made of, or changed: its data files, and the rows marked as deleted."""
+"""What an Iceberg snapshot holds, or changed: its data files, and the rows marked as deleted."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from tableflow_assets.table.snapshots import is_compaction, is_state
 
 
 @dataclass
-class Changes:
-    """From one state of the table to a later one. Files by their full paths."""
+class SnapshotChanges:
+    """What changed from one state of the table to a later one. Files by their full paths."""
 
     added: dict[str, DataFile] = field(default_factory=dict)
     removed: set[str] = field(default_factory=set)
@@ -53,7 +53,7 @@ class Changes:
 
 @dataclass
 class Content:
-    """All of a snapshot. ``deleted_rows`` by the path of the data file."""
+    """All that a snapshot holds. ``deleted_rows`` by the path of the data file."""
 
     files: dict[str, DataFile] = field(default_factory=dict)
     deleted_rows: dict[str, BitMap64] = field(default_factory=dict)
@@ -67,7 +67,7 @@ def content_of(snapshot: Snapshot, io: FileIO) -> Content:
                 content.files[entry.data_file.file_path] = entry.data_file
             else:
                 _mark(content.deleted_rows, entry.data_file, io)
-    # Marks may outlive the file that they are about.
+    # Delete files may outlive the data files they refer to.
     content.deleted_rows = {
         path: rows for path, rows in content.deleted_rows.items() if path in content.files
     }
@@ -75,18 +75,18 @@ def content_of(snapshot: Snapshot, io: FileIO) -> Content:
 
 
 def states_since(table: Table, mirrored: int, head: Snapshot) -> list[list[Snapshot]] | None:
-    """The steps from one state of the table to its head, oldest first; None if no way leads there.
+    """The steps from one state of the table to its head, oldest first; None if it is no ancestor.
 
-    A step has several snapshots where a commit needed more than one, such as one to a table with keys,
-    or a rebuild: only the last of them was ever the table's current one.
+    A step has several snapshots where a commit needed more than one, as for a table with keys or a
+    rebuild: only the last of them was ever the table's current one.
     """
     steps: list[list[Snapshot]] = []
-    was_current = {one.snapshot_id for one in table.metadata.snapshot_log}
-    known_since = min((one.timestamp_ms for one in table.metadata.snapshot_log), default=0)
+    was_current = {entry.snapshot_id for entry in table.metadata.snapshot_log}
+    log_begins = min((entry.timestamp_ms for entry in table.metadata.snapshot_log), default=0)
     snapshot: Snapshot | None = head
     while snapshot is not None and snapshot.snapshot_id != mirrored:
-        # Catalogs may cut their list when snapshots expire. Before it begins, our commits tell.
-        is_older = snapshot.timestamp_ms < known_since
+        # Catalogs may truncate their log when snapshots expire. Before it begins, go by our entries.
+        is_older = snapshot.timestamp_ms < log_begins
         was_a_state = is_state(snapshot) if is_older else snapshot.snapshot_id in was_current
         if snapshot is head or was_a_state:
             steps.append([])
@@ -103,7 +103,7 @@ def _written_by(snapshot: Snapshot, io: FileIO) -> Iterator[ManifestEntry]:
         if manifest.added_snapshot_id != snapshot.snapshot_id:
             continue
         for entry in manifest.fetch_manifest_entry(io, discard_deleted=False):
-            # A manifest may have been merged with older ones, whose files are no news.
+            # A manifest may have been merged with older ones, whose files are not new.
             if entry.status != ManifestEntryStatus.EXISTING and entry.snapshot_id in (
                 None,
                 snapshot.snapshot_id,

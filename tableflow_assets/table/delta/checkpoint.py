@@ -1,4 +1,4 @@
-"""Checkpoints of a Delta log: so that a reader need not read it from its beginning."""
+"""Checkpoints of a Delta log, so that a reader need not read it from the beginning."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from tableflow_assets.lake.storage import S3Connection, with_keys
 from tableflow_assets.table.delta.shortcuts import write_shortcuts
 from tableflow_assets.table.delta.store import store_at
 
-# Versions. What a checkpoint costs follows the number of files; so it comes less often where there are
-# many of them, but often enough that a reader has few versions to read behind it.
+# In versions. A checkpoint costs in proportion to the number of files: so it is written less often where
+# there are many, but often enough that a reader has few versions to read after it.
 EVERY, SELDOM = 20, 100
 FILES_A_VERSION = 100
 logger = logging.getLogger(__name__)
@@ -22,8 +22,8 @@ def is_due(version: int, files: int) -> bool:
 
 
 def write_checkpoint(location: str, storage: S3Connection) -> bool:
-    """False, with a warning, if it cannot be had now: the log is whole without it."""
-    from deltalake import DeltaTable  # takes a while to load, and is seldom needed
+    """False, with a warning, if it fails: the log is complete without it."""
+    from deltalake import DeltaTable  # slow to import, and seldom needed
     from deltalake.exceptions import DeltaError
 
     try:
@@ -40,9 +40,9 @@ def write_checkpoint(location: str, storage: S3Connection) -> bool:
 
 
 def storage_options(storage: S3Connection, location: str | None = None) -> dict[str, str]:
-    """How delta-rs calls what it needs to know of an object store; good for one piece of work.
+    """The object store in delta-rs' terms; the keys may expire, so ask again for each piece of work.
 
-    ``location``: of the table. Where a bucket is part of the host's name, delta-rs has to be told so.
+    ``location``: of the table. delta-rs has to be told where the bucket is part of the host's name.
     """
     storage = with_keys(storage)
     endpoint = _endpoint(storage, location)

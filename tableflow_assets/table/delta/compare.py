@@ -1,7 +1,7 @@
-"""Are both formats the same table? Compared file by file.
+"""Are both formats the same table? Compares them file by file.
 
-The mirror has no part in judging itself: Iceberg's metadata is read by pyiceberg, the Delta log and its
-deletion vectors by delta-rs, and the store says which files there are.
+The mirror does not judge itself: pyiceberg reads Iceberg's metadata, delta-rs the Delta log and its
+deletion vectors, and the store says which files exist.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from tableflow_assets.table.lost_files import lost_files
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-SHOWN = 20  # findings of a kind
-# A run that has just committed is about to mirror: for so long, being behind is no finding.
+SHOWN = 20  # findings of each kind
+# A run that has just committed is about to mirror: for this long, being behind is no finding.
 PATIENCE_SECONDS, PAUSE = 5.0, 0.25
 
 
 @dataclass(frozen=True)
 class Compared:
-    """``snapshot`` and ``version`` are what was compared; with findings, perhaps nothing was."""
+    """``snapshot`` and ``version`` are what was compared; with findings, possibly nothing was."""
 
     topic: str
     snapshot: int | None
@@ -57,7 +57,7 @@ class Compared:
         return not self.findings
 
     def to_json(self) -> dict[str, Any]:
-        # As text: JSON's numbers are shorter than Iceberg's.
+        # As text: snapshot ids exceed the numbers that JSON readers keep exact.
         snapshot = None if self.snapshot is None else str(self.snapshot)
         return asdict(self) | {"snapshot": snapshot, "ok": self.ok}
 
@@ -70,36 +70,36 @@ def compare(
     patience: float = PATIENCE_SECONDS,
     on_read: Callable[[int], None] = lambda _: None,
 ) -> Compared:
-    """Changes nothing. ``rows``: also value by value; ``on_read`` is told of rows as they are read."""
-    reached = _standing_after_a_while(catalog, table, patience)
-    snapshot = _compared_snapshot(table, reached)
+    """Changes nothing. ``rows``: also value by value; ``on_read`` gets the count of rows as they are read."""
+    reached = _status_after_a_while(catalog, table, patience)
+    snapshot = _mirrored_snapshot(table, reached)
     result = Compared(topic_of(table), None, reached.version)
-    findings = list(_of_standing(reached))
+    findings = list(_status_findings(reached))
     if snapshot is None:
         return replace(result, findings=tuple(findings))
     result = replace(result, snapshot=snapshot.snapshot_id)
-    lost = lost_files(catalog, table, snapshot)
-    findings += (Finding("lost_file", f"{one}.") for one in lost)
-    iceberg = iceberg_files(table, snapshot, lost)
+    lost_in_store = lost_files(catalog, table, snapshot)
+    findings += (Finding("lost_file", f"{file}.") for file in lost_in_store)
+    iceberg = iceberg_files(table, snapshot, lost_in_store)
     delta = _open(catalog, table, reached, findings)
     if delta is not None:
         findings += _differences(table, iceberg, delta)
     result = replace(
         result,
         files=len(iceberg),
-        rows=sum((one.records or 0) - len(one.deleted) for one in iceberg.values()),
-        deleted_rows=sum(len(one.deleted) for one in iceberg.values()),
+        rows=sum((file.records or 0) - len(file.deleted) for file in iceberg.values()),
+        deleted_rows=sum(len(file.deleted) for file in iceberg.values()),
     )
-    if rows and delta is not None and not lost:
+    if rows and delta is not None and not lost_in_store:
         from tableflow_assets.table.delta.compare_rows import compare_rows
 
         compared = compare_rows(table, snapshot, delta, on_read)
         findings += (Finding("rows", problem) for problem in compared.problems)
         result = replace(result, rows_compared=compared.rows)
-    return replace(result, findings=tuple(_some(findings)))
+    return replace(result, findings=tuple(_shortened(findings)))
 
 
-def _standing_after_a_while(catalog: RestCatalog, table: Table, patience: float) -> MirrorStatus:
+def _status_after_a_while(catalog: RestCatalog, table: Table, patience: float) -> MirrorStatus:
     give_up = time.monotonic() + patience
     while True:
         reached = mirror_status(catalog, catalog.ask(table.refresh))
@@ -108,14 +108,14 @@ def _standing_after_a_while(catalog: RestCatalog, table: Table, patience: float)
         time.sleep(PAUSE)
 
 
-def _compared_snapshot(table: Table, reached: MirrorStatus) -> Snapshot | None:
-    """What the Delta log says that it shows; where it says nothing sensible, the table's head."""
+def _mirrored_snapshot(table: Table, reached: MirrorStatus) -> Snapshot | None:
+    """The snapshot the Delta log claims to show; without a readable log, the table's head."""
     if reached.version < 0:
         return table.current_snapshot()
     return table.snapshot_by_id(reached.snapshot) if reached.snapshot is not None else None
 
 
-def _of_standing(reached: MirrorStatus) -> Iterator[Finding]:
+def _status_findings(reached: MirrorStatus) -> Iterator[Finding]:
     if reached.problem:
         yield Finding("log", reached.problem.splitlines()[0])
     elif reached.version < 0 and reached.behind:
@@ -150,23 +150,23 @@ def _differences(table: Table, iceberg: Files, delta: DeltaTable) -> Iterator[Fi
     from deltalake.exceptions import DeltaError
 
     try:
-        files, listed = delta_files(delta, delta_root(table))
+        files, listings = delta_files(delta, delta_root(table))
         columns = pa.schema(delta.schema().to_arrow())
     except (DeltaError, OSError) as error:
         yield _unreadable(error)
         return
     for problem in columns_that_differ(table.schema().as_arrow(), columns):
         yield Finding("columns", f"The column {problem}.")
-    yield from files_that_differ(iceberg, files, listed)
+    yield from files_that_differ(iceberg, files, listings)
 
 
-def _some(findings: Iterable[Finding]) -> Iterator[Finding]:
+def _shortened(findings: Iterable[Finding]) -> Iterator[Finding]:
     """The first of every kind, and how many more there are."""
-    seen = Counter[Kind]()
-    for one in findings:
-        seen[one.kind] += 1
-        if seen[one.kind] <= SHOWN:
-            yield one
-    for kind, count in seen.items():
+    counts = Counter[Kind]()
+    for finding in findings:
+        counts[finding.kind] += 1
+        if counts[finding.kind] <= SHOWN:
+            yield finding
+    for kind, count in counts.items():
         if count > SHOWN:
             yield Finding(kind, f"And {count - SHOWN} more of this kind.")

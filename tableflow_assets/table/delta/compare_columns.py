@@ -1,4 +1,4 @@
-"""The columns that two schemas of the same table do not agree on."""
+"""The columns on which the two schemas of a table disagree."""
 
 from __future__ import annotations
 
@@ -11,38 +11,38 @@ Fields = dict[str, pa.Field]
 
 
 def columns_that_differ(iceberg: pa.Schema, delta: pa.Schema) -> Iterator[str]:
-    """In words; at any depth. By names and types, and by the ids that both find them by in the files."""
-    yield from _of_fields(_named(iceberg), _named(delta), "")
+    """In words, at any depth: by names, types, and the ids by which both formats find them in the files."""
+    yield from _field_differences(_by_name(iceberg), _by_name(delta), "")
 
 
-def _of_fields(iceberg: Fields, delta: Fields, inside: str) -> Iterator[str]:
+def _field_differences(iceberg: Fields, delta: Fields, inside: str) -> Iterator[str]:
     for name in iceberg.keys() - delta.keys():
         yield f"{inside}{name} is only in the Iceberg table"
     for name in delta.keys() - iceberg.keys():
         yield f"{inside}{name} is only in the Delta table"
     for name in sorted(iceberg.keys() & delta.keys()):
-        ids = [(one.metadata or {}) for one in (iceberg[name], delta[name])]
-        numbers = (ids[0].get(ICEBERG_ID), ids[1].get(DELTA_ID))
-        if numbers[0] != numbers[1]:
-            yield f"{inside}{name} has other ids: {_text(numbers[0])} and {_text(numbers[1])}"
-        yield from _of_types(iceberg[name].type, delta[name].type, f"{inside}{name}")
+        iceberg_id = (iceberg[name].metadata or {}).get(ICEBERG_ID)
+        delta_id = (delta[name].metadata or {}).get(DELTA_ID)
+        if iceberg_id != delta_id:
+            yield f"{inside}{name} has other ids: {_text(iceberg_id)} and {_text(delta_id)}"
+        yield from _type_differences(iceberg[name].type, delta[name].type, f"{inside}{name}")
 
 
-def _of_types(iceberg: pa.DataType, delta: pa.DataType, at: str) -> Iterator[str]:
+def _type_differences(iceberg: pa.DataType, delta: pa.DataType, at: str) -> Iterator[str]:
     kinds = {_kind(iceberg), _kind(delta)}
     if kinds == {"struct"}:
-        yield from _of_fields(_named(iceberg), _named(delta), f"{at}.")
+        yield from _field_differences(_by_name(iceberg), _by_name(delta), f"{at}.")
     elif kinds == {"list"}:
-        yield from _of_types(iceberg.value_type, delta.value_type, f"{at}.element")
+        yield from _type_differences(iceberg.value_type, delta.value_type, f"{at}.element")
     elif kinds == {"map"}:
-        yield from _of_types(iceberg.key_type, delta.key_type, f"{at}.key")
-        yield from _of_types(iceberg.item_type, delta.item_type, f"{at}.value")
+        yield from _type_differences(iceberg.key_type, delta.key_type, f"{at}.key")
+        yield from _type_differences(iceberg.item_type, delta.item_type, f"{at}.value")
     elif len(kinds) > 1:
         yield f"{at} is {_kind(iceberg)} in the Iceberg table, {_kind(delta)} in the Delta table"
 
 
 def _kind(kind: pa.DataType) -> str:
-    """One name for what Arrow has several of."""
+    """One name for types of which Arrow has several."""
     families = {
         "struct": (pa.types.is_struct,),
         "map": (pa.types.is_map,),
@@ -60,8 +60,8 @@ def _kind(kind: pa.DataType) -> str:
     )
 
 
-def _named(fields: pa.Schema | pa.StructType) -> Fields:
-    return {one.name: one for one in fields}
+def _by_name(fields: pa.Schema | pa.StructType) -> Fields:
+    return {field.name: field for field in fields}
 
 
 def _text(number: bytes | None) -> str:

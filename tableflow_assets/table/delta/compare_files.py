@@ -1,4 +1,4 @@
-"""The data files of a table, as each format tells of them, and where the two disagree."""
+"""The data files of a table as each format describes them, and where the two disagree."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Kind = Literal[
     "sizes",
     "records",
     "deleted_rows",
-    "lost_file",  # both formats refer to it, and the store does not have it
+    "lost_file",  # both formats refer to it, but the store does not have it
     "rows",
 ]
 POSITIONS_SHOWN = 5
@@ -51,10 +51,11 @@ Files = dict[str, File]
 
 
 def iceberg_files(table: Table, snapshot: Snapshot, lost: Iterable[LostFile]) -> Files:
-    files, gone = [file for file, _ in all_files(table, snapshot)], {one.path for one in lost}
+    files = [file for file, _ in all_files(table, snapshot)]
+    lost_paths = {file.path for file in lost}
     deleted: dict[str, BitMap64] = {}
     for file in files:
-        if file.content == DataFileContent.POSITION_DELETES and file.file_path not in gone:
+        if file.content == DataFileContent.POSITION_DELETES and file.file_path not in lost_paths:
             with table.io.new_input(file.file_path).open() as stream:
                 marks = pq.read_table(stream, columns=["file_path", "pos"])
             for group in marks.group_by("file_path").aggregate([("pos", "list")]).to_pylist():
@@ -72,50 +73,49 @@ def iceberg_files(table: Table, snapshot: Snapshot, lost: Iterable[LostFile]) ->
 def delta_files(delta: DeltaTable, root: str) -> tuple[Files, Counter[str]]:
     """By full path; and how often each is listed. ``root``: the Delta table's folder."""
     adds = pa.table(delta.get_add_actions(flatten=True))
-    kept = pa.table(delta.deletion_vectors()).to_pylist()
+    vectors = pa.table(delta.deletion_vectors()).to_pylist()
     deleted = {
-        unquote(one["filepath"]): BitMap64(
-            at for at, is_kept in enumerate(one["selection_vector"]) if not is_kept
+        unquote(vector["filepath"]): BitMap64(
+            at for at, is_kept in enumerate(vector["selection_vector"]) if not is_kept
         )
-        for one in kept
+        for vector in vectors
     }
-    files, listed = {}, Counter[str]()
+    files, listings = {}, Counter[str]()
     for add in adds.select(["path", "size_bytes", "num_records"]).to_pylist():
         path = f"{root}/{unquote(add['path'])}"
-        listed[path] += 1
+        listings[path] += 1
         files[path] = File(
             add["size_bytes"], add["num_records"], deleted.get(unquote(path), BitMap64())
         )
-    return files, listed
+    return files, listings
 
 
-def files_that_differ(iceberg: Files, delta: Files, listed: Counter[str]) -> Iterator[Finding]:
+def files_that_differ(iceberg: Files, delta: Files, listings: Counter[str]) -> Iterator[Finding]:
     for path in sorted(iceberg.keys() - delta.keys()):
         yield Finding("files", f"{path} is only in the Iceberg table.")
     for path in sorted(delta.keys() - iceberg.keys()):
         yield Finding("files", f"{path} is only in the Delta table.")
-    for path, times in listed.items():
+    for path, times in listings.items():
         if times > 1:
             yield Finding("files", f"{path} is {times} times in the Delta table.")
     for path in sorted(iceberg.keys() & delta.keys()):
-        yield from _of_file(path, iceberg[path], delta[path])
+        yield from _file_differences(path, iceberg[path], delta[path])
 
 
-def _of_file(path: str, iceberg: File, delta: File) -> Iterator[Finding]:
-    def said(what: str, ours: object, theirs: object) -> str:
-        return f"{path} has {ours} {what} in the Iceberg table, {theirs} in the Delta table."
+def _file_differences(path: str, iceberg: File, delta: File) -> Iterator[Finding]:
+    def sentence(unit: str, in_iceberg: object, in_delta: object) -> str:
+        return (
+            f"{path} has {in_iceberg} {unit} in the Iceberg table, {in_delta} in the Delta table."
+        )
 
     if iceberg.size != delta.size:
-        yield Finding("sizes", said("bytes", iceberg.size, delta.size))
+        yield Finding("sizes", sentence("bytes", iceberg.size, delta.size))
     if iceberg.records != delta.records:
-        yield Finding("records", said("records", iceberg.records, delta.records))
+        yield Finding("records", sentence("records", iceberg.records, delta.records))
     if iceberg.deleted != delta.deleted:
-        only = [_positions(a - b) for a, b in _both_ways(iceberg.deleted, delta.deleted)]
-        yield Finding("deleted_rows", said("deleted rows of its own", *only))
-
-
-def _both_ways(one: BitMap64, other: BitMap64) -> tuple[tuple[BitMap64, BitMap64], ...]:
-    return (one, other), (other, one)
+        only_iceberg = _positions(iceberg.deleted - delta.deleted)
+        only_delta = _positions(delta.deleted - iceberg.deleted)
+        yield Finding("deleted_rows", sentence("deleted rows of its own", only_iceberg, only_delta))
 
 
 def _positions(rows: BitMap64) -> str:

@@ -1,8 +1,8 @@
 """Both formats, value by value: pyiceberg reads one, delta-rs the other, and DuckDB compares.
 
-Rows are told apart by their place in the log. So that it takes little memory, whatever the table's size,
-both sides are read once and summed up by blocks of offsets. Only where the sums of a block differ are
-its rows looked at, in a second pass.
+Rows are identified by their place in the log. To need little memory whatever the table's size, both
+sides are read once and summed up by blocks of offsets. Only the rows of blocks whose sums differ are
+compared, in a second pass.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 BLOCK = 65536  # offsets
 BLOCKS_SHOWN, ROWS_SHOWN = 3, 10
-BYTES_AT_ONCE = 128 * 2**20  # of files: pyiceberg holds in memory all that it reads at once
+BYTES_AT_ONCE = 128 * 2**20  # of files: pyiceberg holds all that it reads at once in memory
 Batches = Callable[[], Iterator[pa.RecordBatch]]
 Block = tuple[int | None, int | None]  # a partition of the topic, and a number
 
@@ -40,7 +40,7 @@ class RowsCompared:
 def compare_rows(
     table: Table, snapshot: Snapshot, delta: DeltaTable, on_read: Callable[[int], None]
 ) -> RowsCompared:
-    """``on_read``: is told of the rows read, of either side."""
+    """``on_read``: gets the count of rows read, on either side."""
     import duckdb
     from deltalake.exceptions import DeltaError
 
@@ -67,24 +67,24 @@ def _iceberg_side(table: Table, snapshot: Snapshot) -> _Side:
     def batches() -> Iterator[pa.RecordBatch]:
         tasks = table.scan(snapshot_id=snapshot.snapshot_id).plan_files()
         reader = ArrowScan(table.metadata, table.io, columns, AlwaysTrue())
-        for some in _by_bytes(tasks):
-            for batch in reader.to_record_batches(some):
+        for group in _by_bytes(tasks):
+            for batch in reader.to_record_batches(group):
                 yield from pa.Table.from_batches([batch]).cast(schema).to_batches()
 
     return _Side("Iceberg", schema, batches)
 
 
 def _by_bytes(tasks: Iterable[FileScanTask]) -> Iterator[list[FileScanTask]]:
-    some: list[FileScanTask] = []
+    group: list[FileScanTask] = []
     size = 0
     for task in tasks:
-        if some and size + task.file.file_size_in_bytes > BYTES_AT_ONCE:
-            yield some
-            some, size = [], 0
-        some.append(task)
+        if group and size + task.file.file_size_in_bytes > BYTES_AT_ONCE:
+            yield group
+            group, size = [], 0
+        group.append(task)
         size += task.file.file_size_in_bytes
-    if some:
-        yield some
+    if group:
+        yield group
 
 
 def _delta_side(delta: DeltaTable) -> _Side:
@@ -98,7 +98,7 @@ def _delta_side(delta: DeltaTable) -> _Side:
 
 
 class _Comparison:
-    """Columns are called c0, c1, …: no name from outside is part of a query."""
+    """Columns are called c0, c1, …, so that no name from outside is part of a query."""
 
     def __init__(
         self,
@@ -109,11 +109,11 @@ class _Comparison:
     ) -> None:
         self._duckdb, self._on_read = connection, on_read
         self._sides = (iceberg, delta)
-        # What only one of them has is a finding of its own.
+        # A column that only one side has is a finding of its own.
         self._columns = [name for name in iceberg.schema.names if name in delta.schema.names]
         types = self._types_of(iceberg)
         self._values = [f"c{at}::{kind}" for at, kind in enumerate(types)]
-        # The rows of a product have no place in a log: there, what a row says stands for it.
+        # The rows of a product have no place in a log: their values identify them.
         partition, offset, self._block = "0", f"hash({', '.join(self._values)})", "0, 0"
         if KAFKA_COLUMN in self._columns:
             place = f"c{self._columns.index(KAFKA_COLUMN)}"
@@ -138,24 +138,26 @@ class _Comparison:
         return {(partition, block): (count, total) for partition, block, count, total in answer}
 
     def _look_into(self, blocks: Iterable[Block]) -> list[str]:
-        wanted = ", ".join(f"({_literal(one)}, {_literal(other)})" for one, other in blocks)
+        pairs = ", ".join(
+            f"({_literal(partition)}, {_literal(block)})" for partition, block in blocks
+        )
         values = ", ".join(f"{value} AS c{at}" for at, value in enumerate(self._values))
-        where = f"({self._block}) IN ({wanted})"
-        chosen = f"SELECT {self._offset}, {values} FROM side WHERE {where}"  # noqa: S608
+        where = f"({self._block}) IN ({pairs})"
+        selection = f"SELECT {self._offset}, {values} FROM side WHERE {where}"  # noqa: S608
         for side in self._sides:
-            self._ask(side, f"CREATE TABLE {side.format} AS {chosen}")
+            self._ask(side, f"CREATE TABLE {side.format} AS {selection}")
         return [*self._counted_differently(), *self._of_other_values()]
 
     def _counted_differently(self) -> Iterator[str]:
-        """Rows that are not there equally often, by their place in the log."""
+        """Rows that one side has more often than the other, by their place in the log."""
         counts = 'SELECT "partition", "offset", count(*) AS rows FROM {} GROUP BY ALL'
-        found = self._duckdb.execute(
+        differences = self._duckdb.execute(
             'SELECT "partition", "offset", coalesce(i.rows, 0), coalesce(d.rows, 0)'  # noqa: S608
             f" FROM ({counts.format('Iceberg')}) i FULL JOIN ({counts.format('Delta')}) d"
             ' USING ("partition", "offset")'
             f" WHERE i.rows IS DISTINCT FROM d.rows ORDER BY ALL LIMIT {ROWS_SHOWN}"
         ).fetchall()
-        for partition, offset, iceberg, delta in found:
+        for partition, offset, iceberg, delta in differences:
             yield (
                 f"The record {partition}:{offset} is {iceberg} times in the Iceberg table,"
                 f" {delta} times in the Delta table."
@@ -166,20 +168,20 @@ class _Comparison:
             f"CASE WHEN i.c{at} IS DISTINCT FROM d.c{at} THEN {at} END"
             for at in range(len(self._columns))
         )
-        found = self._duckdb.execute(
+        differences = self._duckdb.execute(
             'SELECT * FROM (SELECT "partition", "offset",'  # noqa: S608
-            f" list_filter([{differing}], lambda one: one IS NOT NULL) AS columns"
+            f" list_filter([{differing}], lambda c: c IS NOT NULL) AS columns"
             ' FROM Iceberg i JOIN Delta d USING ("partition", "offset"))'
             f" WHERE len(columns) > 0 ORDER BY ALL LIMIT {ROWS_SHOWN}"
         ).fetchall()
-        for partition, offset, columns in found:
+        for partition, offset, columns in differences:
             names = ", ".join(self._columns[at] for at in columns)
             yield f"The record {partition}:{offset} has other values in {names}."
 
     def _types_of(self, side: _Side) -> list[str]:
-        """As DuckDB calls them; the other side's values become the same."""
-        nothing = side.schema.empty_table().select(self._columns)
-        self._duckdb.register("side", nothing.rename_columns(self._names))
+        """DuckDB's names for them; the other side's values are cast to the same."""
+        empty = side.schema.empty_table().select(self._columns)
+        self._duckdb.register("side", empty.rename_columns(self._names))
         types = self._duckdb.execute("DESCRIBE side").fetchall()
         self._duckdb.unregister("side")
         return [row[1] for row in types]
@@ -189,7 +191,7 @@ class _Comparison:
         return [f"c{at}" for at in range(len(self._columns))]
 
     def _ask(self, side: _Side, query: str) -> list[tuple[Any, ...]]:
-        """With the table `side`: its rows, as they are read."""
+        """Run a query over the table `side`: the rows as they are read."""
         columns = zip(self._columns, self._names, strict=True)
         schema = pa.schema([side.schema.field(name).with_name(new) for name, new in columns])
 

@@ -1,4 +1,4 @@
-"""A table's Delta log: numbered JSON files, each written once, and checkpoints of all before them."""
+"""A table's Delta log: numbered JSON files, each written once, and checkpoints that sum them up."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def checksum_name(version: int) -> str:
 
 
 def version_of(name: str) -> int:
-    """Of a commit, a checkpoint, or what is beside them; -1 of other files."""
-    found = _OF_A_VERSION.fullmatch(name)
-    return int(found[1]) if found else -1
+    """The version of a commit, a checkpoint, or a file beside them; -1 for other files."""
+    match = _OF_A_VERSION.fullmatch(name)
+    return int(match[1]) if match else -1
 
 
 @dataclass
 class State:
-    """What a reader of some version sees: its files, by their encoded paths."""
+    """What a reader of this version sees: its files, by their encoded paths."""
 
     version: int
     files: dict[str, Action] = field(default_factory=dict)
@@ -55,8 +55,8 @@ class State:
         if add := action.get("add"):
             self.files[add["path"]] = add
         elif remove := action.get("remove"):
-            known = self.files.get(remove["path"])
-            if known and _vector(known) == _vector(remove):
+            existing = self.files.get(remove["path"])
+            if existing and _vector(existing) == _vector(remove):
                 del self.files[remove["path"]]
         elif metadata := action.get("metaData"):
             self.metadata = metadata
@@ -65,8 +65,8 @@ class State:
 
 
 def _is_action(line: Any) -> bool:
-    """By its form, whoever wrote it."""
-    if not isinstance(line, dict) or not all(isinstance(said, dict) for said in line.values()):
+    """Whether it looks like an action, whoever wrote it."""
+    if not isinstance(line, dict) or not all(isinstance(body, dict) for body in line.values()):
         return False
     files = [line[kind] for kind in ("add", "remove") if kind in line]
     return all(isinstance(file.get("path"), str) for file in files)
@@ -78,7 +78,7 @@ def _vector(file: Action) -> tuple[Any, ...] | None:
 
 
 class DeltaLog:
-    """As it is when first looked at, and what is appended by it: make a new one to look again."""
+    """The log as first read, plus what this object appends: make a new one to read it again."""
 
     def __init__(self, store: Store, topic: str) -> None:
         self.store, self._topic = store, topic
@@ -96,10 +96,10 @@ class DeltaLog:
 
     @cached_property
     def versions(self) -> list[int]:
-        """Those of the commits from the newest checkpoint on, in order."""
+        """The versions of the commits from the newest checkpoint on, in order."""
         after = commit_name(self.checkpoint - 1).removeprefix(f"{FOLDER}/")
         names = self.store.names(FOLDER, after if self.checkpoint > 0 else "")
-        versions = [int(found[1]) for name in names if (found := _COMMIT.fullmatch(name))]
+        versions = [int(match[1]) for name in names if (match := _COMMIT.fullmatch(name))]
         if versions:
             first = min(versions[0], self.checkpoint + 1)
             if missing := set(range(first, versions[-1])) - set(versions):
@@ -125,7 +125,7 @@ class DeltaLog:
         return actions
 
     def commit_if_whole(self, version: int) -> list[Action]:
-        """Nothing, if it is damaged: for those that readers begin after."""
+        """An empty list if it is damaged: for versions that readers start after."""
         try:
             return self.commit(version)
         except MirrorError:
@@ -141,7 +141,7 @@ class DeltaLog:
         return is_ours
 
     def state(self) -> State:
-        """Of the newest version."""
+        """The state of the newest version."""
         state = State(self.newest)
         if self.checkpoint >= 0:
             for action in self._checkpointed():
@@ -158,12 +158,12 @@ class DeltaLog:
 
     @property
     def all_commits(self) -> list[int]:
-        """In order; also those before the newest checkpoint, as far as they are still there."""
-        return [int(found[1]) for name in self.all_files if (found := _COMMIT.fullmatch(name))]
+        """In order; also those before the newest checkpoint, as far as they still exist."""
+        return [int(match[1]) for name in self.all_files if (match := _COMMIT.fullmatch(name))]
 
     @property
     def all_checkpoints(self) -> list[int]:
-        return [int(found[1]) for name in self.all_files if (found := _CHECKPOINT.fullmatch(name))]
+        return [int(match[1]) for name in self.all_files if (match := _CHECKPOINT.fullmatch(name))]
 
     def _checkpointed(self) -> list[Action]:
         name = checkpoint_name(self.checkpoint)
@@ -179,5 +179,5 @@ class DeltaLog:
     def _broken(self, name: str, why: object) -> MirrorError:
         return MirrorError(
             f"The Delta log of {self._topic!r} is damaged: {name} {why}.",
-            f"The Iceberg table is not concerned. Make the log anew: tableflow repair {self._topic}",
+            f"The Iceberg table is not affected. Write the log again: tableflow repair {self._topic}",
         )

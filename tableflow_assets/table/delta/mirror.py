@@ -1,8 +1,8 @@
 """The Delta log of a table, derived from its Iceberg snapshots over the same Parquet files.
 
-Every state that the Iceberg table has had becomes one Delta version, which names the snapshot that it
-mirrors. So a run that died in between costs nothing: whoever looks next sees what is missing and writes
-it. Versions are written if absent: two who mirror at once write the same, or one of them looks again.
+Every state the Iceberg table has had becomes one Delta version, which names the snapshot it mirrors. So
+a run that dies in between does no harm: the next one sees what is missing and writes it. Versions are
+written only if absent: of two writers at once, both write the same or one of them starts over.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pyroaring import BitMap64
 from tableflow_assets.base.boundary import reached
 from tableflow_assets.base.errors import CommitConflict, MirrorError
 from tableflow_assets.lake.catalog import RestCatalog
-from tableflow_assets.table.delta.changes import Changes, content_of, states_since
+from tableflow_assets.table.delta.changes import SnapshotChanges, content_of, states_since
 from tableflow_assets.table.delta.checkpoint import is_due, write_checkpoint
 from tableflow_assets.table.delta.log import Action, DeltaLog, State
 from tableflow_assets.table.delta.schema import delta_schema, features
@@ -38,18 +38,18 @@ from tableflow_assets.table.snapshots import is_compaction
 
 WRITER = "tableflow_assets"
 VECTORS = "deletionVectors"
-# A writer must leave a table alone that has a feature it does not know: no VACUUM of Iceberg's files, no
-# change that Iceberg would not see. Readers do not look at it.
+# A writer must not touch a table with a writer feature it does not know: so nobody runs VACUUM on
+# Iceberg's files or makes a change that Iceberg would not see. Readers ignore it.
 NO_OTHER_WRITERS = "tableflowMirror"
 ATTEMPTS = 5
 logger = logging.getLogger(__name__)
 
 
 def follow(catalog: RestCatalog, table: Table, *, is_fresh: bool = False) -> None:
-    """After a commit to the Iceberg table. Never raises: that commit is done, whatever happens here.
+    """After a commit to the Iceberg table. Never raises: that commit stands, whatever happens here.
 
-    What could not be written is written by the next who looks; the check `delta_mirror` says so
-    meanwhile.
+    What could not be written is written by the next run; the check `delta_mirror` reports it until
+    then.
     """
     try:
         if is_delta(table):
@@ -61,11 +61,11 @@ def follow(catalog: RestCatalog, table: Table, *, is_fresh: bool = False) -> Non
 def catch_up(catalog: RestCatalog, table: Table, *, is_fresh: bool = False) -> int:
     """Write the versions that are missing; return how many.
 
-    ``is_fresh``: the table is as our own commit has left it, and need not be asked for again.
+    ``is_fresh``: the table is as our own commit has left it, and need not be loaded again.
     """
-    written = _insist(catalog, table, lambda mirror: mirror.catch_up(is_fresh))
+    versions = _insist(catalog, table, lambda mirror: mirror.catch_up(is_fresh))
     reached("mirrored")
-    return written
+    return versions
 
 
 def _insist(catalog: RestCatalog, table: Table, write: Callable[[_Mirror], int]) -> int:
@@ -81,13 +81,13 @@ def _insist(catalog: RestCatalog, table: Table, write: Callable[[_Mirror], int])
 
 
 def write_anew(catalog: RestCatalog, table: Table) -> int:
-    """Bring the log to the table's state, whoever has written to it; return the version."""
+    """Bring the log to the table's state, whoever has written to the log; return the version."""
     return _insist(catalog, table, lambda mirror: mirror.write_everything())
 
 
 @dataclass(frozen=True)
 class Mirrored:
-    """What the newest version of a log says of itself."""
+    """What the newest version of a log says about itself."""
 
     version: int
     snapshot: int
@@ -105,7 +105,7 @@ def mirrored(log: DeltaLog, topic: str) -> Mirrored | None:
         raise MirrorError(
             f"Version {log.newest} of the Delta log of {topic!r} was not written by Tableflow"
             " Assets: somebody else has changed the Delta table.",
-            f"The Iceberg table is not concerned. Undo that change: tableflow repair {topic}",
+            f"The Iceberg table is not affected. Undo that change: tableflow repair {topic}",
         )
     return Mirrored(
         log.newest,
@@ -126,11 +126,11 @@ def written_by_us(actions: Iterable[Action]) -> dict[str, Any] | None:
 
 
 class _Overtaken(Exception):
-    """Somebody else has written the version that was to be ours: look again."""
+    """Somebody else has written the version that was to be ours: start over."""
 
 
 class _Mirror:
-    """One look at table and log, and what follows from it."""
+    """One reading of table and log, and the versions that follow from it."""
 
     def __init__(self, catalog: RestCatalog, table: Table) -> None:
         self.table, self.catalog = table, catalog
@@ -138,7 +138,7 @@ class _Mirror:
         self.store = store_at(delta_root(table), catalog.storage)
         self.log = DeltaLog(self.store, self.topic)
         self.root = delta_root(table) + "/"
-        self._read_vectors = lru_cache(maxsize=16)(self.store.read)  # one file has many vectors
+        self._read_vectors = lru_cache(maxsize=16)(self.store.read)  # one file holds many vectors
         self.written = 0
 
     def catch_up(self, is_fresh: bool) -> int:
@@ -162,19 +162,19 @@ class _Mirror:
         return self.written
 
     def write_everything(self) -> int:
-        # What others have declared is theirs, and may be more than some readers know.
-        known = {VECTORS} & set(_features_of(self.state))
+        # Features that others have declared may be more than some readers support: not taken over.
+        features_so_far = {VECTORS} & set(_features_of(self.state))
         head = self._head()
         if head is None:
             return -1
-        return self._write_all(head, self.state, known, restate=True).version
+        return self._write_all(head, self.state, features_so_far, restate=True).version
 
     def _leads_to(self, last: Mirrored, head: Snapshot) -> bool:
         is_same = last.snapshot == head.snapshot_id
         return is_same or bool(states_since(self.table, last.snapshot, head))
 
     def _head(self) -> Snapshot | None:
-        """Asked after the log has been read: so it is never older than what the log shows.
+        """Loaded after the log has been read, so that it is never older than what the log shows.
 
         The other way round, somebody else's commit in between would look like a rollback.
         """
@@ -186,62 +186,67 @@ class _Mirror:
 
     def _write_step(self, last: Mirrored, step: list[Snapshot], head: Snapshot) -> Mirrored:
         """``step``: empty where only the columns are new."""
-        changes = Changes()
+        changes = SnapshotChanges()
         for snapshot in step:
             changes.follow(snapshot, self.table.io)
         at = step[-1] if step else head
         files = last.files + len(changes.added) - len(changes.removed)
         if files != _files_in(at, default=files):
-            # Some commit did not say all that it did. Then the whole says it.
+            # Some commit did not record all that it did: compare the whole table instead.
             return self._write_all(at, self.state, last.features)
-        known = set(last.features) | ({VECTORS} if changes.deleted_rows else set())
+        features_so_far = set(last.features) | ({VECTORS} if changes.deleted_rows else set())
         vectors = self._new_vectors(changes, at, last.version + 1) if changes.deleted_rows else {}
-        removed = [self._remove(path, at, known, changes.changes_rows) for path in changes.removed]
+        removed = [
+            self._remove(path, at, features_so_far, changes.changes_rows)
+            for path in changes.removed
+        ]
         added = [
             self._add(file, at, vectors.pop(path, None), changes.changes_rows)
             for path, file in changes.added.items()
         ]
-        for path, vector in vectors.items():  # what is left are files that were there before
-            removed.append(self._remove(path, at, known, True))
-            added.append(self._add_again(path, vector))
-        return self._append(last.version, last.metadata, at, files, known, [*removed, *added])
+        for path, vector in vectors.items():  # what remains are files from before
+            removed.append(self._remove(path, at, features_so_far, True))
+            added.append(self._add_with_vector(path, vector))
+        return self._append(
+            last.version, last.metadata, at, files, features_so_far, [*removed, *added]
+        )
 
     def _write_all(
-        self, head: Snapshot, state: State, known: Iterable[str], *, restate: bool = False
+        self, head: Snapshot, state: State, declared: Iterable[str], *, restate: bool = False
     ) -> Mirrored:
-        """The difference between what the log says and what the table holds.
+        """Write the difference between what the log says and what the table holds.
 
-        ``restate``: also where it says something else about the same file.
+        ``restate``: also where the log says something else about the same file.
         """
         content = content_of(head, self.table.io)
-        wanted = {self._encoded(path): file for path, file in content.files.items()}
+        files = {self._encoded(path): file for path, file in content.files.items()}
         deleted = {self._encoded(path): rows for path, rows in content.deleted_rows.items()}
         stale = {
             path
-            for path, known_file in state.files.items()
-            if path not in wanted or self._deleted_in(known_file) != deleted.get(path, BitMap64())
+            for path, entry in state.files.items()
+            if path not in files or self._deleted_in(entry) != deleted.get(path, BitMap64())
         }
-        missing = {path: file for path, file in wanted.items() if path not in state.files} | {
-            path: wanted[path] for path in stale if path in wanted
+        missing = {path: file for path, file in files.items() if path not in state.files} | {
+            path: files[path] for path in stale if path in files
         }
         if restate:
             missing |= {
                 path: file
-                for path, file in wanted.items()
-                if path not in missing and not self._is_told(state.files[path], file)
+                for path, file in files.items()
+                if path not in missing and not self._is_stated(state.files[path], file)
             }
         vectors: dict[str, Action] = {}
         if rows := {path: deleted[path] for path in missing if path in deleted}:
             vectors = self._write_vectors(rows, head, state.version + 1)
-        features_so_far = set(known) | ({VECTORS} if deleted else set())
-        # An entry without a vector is replaced by the next one of its path. With another vector it is
-        # another file to Delta.
+        features_so_far = set(declared) | ({VECTORS} if deleted else set())
+        # An entry without a vector is replaced by the next one with its path. With another vector it
+        # is another file to Delta.
         stale |= {path for path in missing.keys() & state.files.keys() if path in vectors}
         removed = [_remove(path, state.files[path], head, True) for path in sorted(stale)]
         added = [self._add(file, head, vectors.get(path), True) for path, file in missing.items()]
         digest = "" if state.metadata is None else None
         return self._append(
-            state.version, digest, head, len(wanted), features_so_far, [*removed, *added]
+            state.version, digest, head, len(files), features_so_far, [*removed, *added]
         )
 
     def _append(
@@ -250,15 +255,15 @@ class _Mirror:
         digest: str | None,
         at: Snapshot,
         files: int,
-        known: Iterable[str],
+        declared: Iterable[str],
         actions: list[Action],
     ) -> Mirrored:
-        """``digest``: of the metadata that the log has; None where nobody can tell."""
+        """``digest``: of the metadata in the log; None where it is not known."""
         version = base + 1
-        now, names, about = _metadata(self.table, known)
+        new_digest, names, metadata_actions = _metadata(self.table, declared)
         ours = {
             "snapshot": str(at.snapshot_id),
-            "metadata": now,
+            "metadata": new_digest,
             "features": names,
             "files": files,
         }
@@ -272,7 +277,7 @@ class _Mirror:
         sequence = at.sequence_number or 0
         head: list[Action] = [
             {"commitInfo": info},
-            *(about if now != digest else ()),
+            *(metadata_actions if new_digest != digest else ()),
             {"txn": {"appId": WRITER, "version": sequence, "lastUpdated": at.timestamp_ms}},
         ]
         if not self.log.append(version, [*head, *actions]):
@@ -282,10 +287,10 @@ class _Mirror:
             for action in [*head, *actions]:
                 self.state.apply(action)
             self.state.version = version
-        # After a compaction most of what a reader would have to read is about files that are gone.
+        # After a compaction, most of what a reader would have to read concerns files that are gone.
         if is_due(version, files) or is_compaction(at):
             write_checkpoint(delta_root(self.table), self.catalog.storage)
-        return Mirrored(version, at.snapshot_id, now, tuple(names), files)
+        return Mirrored(version, at.snapshot_id, new_digest, tuple(names), files)
 
     # --- files --------------------------------------------------------------------------------
 
@@ -311,43 +316,47 @@ class _Mirror:
             add["deletionVector"] = vector
         return {"add": add}
 
-    def _is_told(self, known: Action, file: DataFile) -> bool:
-        stats = self._stats.of(file, tight=not known.get("deletionVector"))
-        return (known.get("size"), known.get("stats")) == (file.file_size_in_bytes, stats)
+    def _is_stated(self, entry: Action, file: DataFile) -> bool:
+        stats = self._stats.of(file, tight=not entry.get("deletionVector"))
+        return (entry.get("size"), entry.get("stats")) == (file.file_size_in_bytes, stats)
 
-    def _add_again(self, path: str, vector: Action) -> Action:
-        known = self.state.files[self._encoded(path)]
+    def _add_with_vector(self, path: str, vector: Action) -> Action:
+        entry = self.state.files[self._encoded(path)]
         return {
             "add": {
-                "path": known["path"],
+                "path": entry["path"],
                 "partitionValues": {},
-                "size": known["size"],
-                "modificationTime": known["modificationTime"],
+                "size": entry["size"],
+                "modificationTime": entry["modificationTime"],
                 "dataChange": True,
-                "stats": loosened(known["stats"]),
+                "stats": loosened(entry["stats"]),
                 "deletionVector": vector,
             }
         }
 
-    def _remove(self, path: str, at: Snapshot, known: Iterable[str], changes_rows: bool) -> Action:
+    def _remove(
+        self, path: str, at: Snapshot, features_so_far: Iterable[str], changes_rows: bool
+    ) -> Action:
         encoded = self._encoded(path)
-        # Only with deletion vectors a file's entry in the log is more than its path.
-        entry = self.state.files.get(encoded, {}) if VECTORS in known else {}
+        # Only with deletion vectors is a file's entry in the log more than its path.
+        entry = self.state.files.get(encoded, {}) if VECTORS in features_so_far else {}
         return _remove(encoded, entry, at, changes_rows)
 
     # --- deleted rows -------------------------------------------------------------------------
 
-    def _new_vectors(self, changes: Changes, at: Snapshot, version: int) -> dict[str, Action]:
-        """By full path, of the files that have more deleted rows now than before."""
+    def _new_vectors(
+        self, changes: SnapshotChanges, at: Snapshot, version: int
+    ) -> dict[str, Action]:
+        """By full path, for the files that have more deleted rows than before."""
         rows = {}
         for path, deleted in changes.deleted_rows.items():
-            known = self.state.files.get(self._encoded(path))
+            entry = self.state.files.get(self._encoded(path))
             if path in changes.added:
                 rows[path] = deleted
-            elif known is not None and path not in changes.removed:
-                before = self._deleted_in(known)
-                if deleted - before:
-                    rows[path] = before | deleted
+            elif entry is not None and path not in changes.removed:
+                earlier = self._deleted_in(entry)
+                if deleted - earlier:
+                    rows[path] = earlier | deleted
         return self._write_vectors(rows, at, version) if rows else {}
 
     def _deleted_in(self, file: Action) -> BitMap64:
@@ -359,7 +368,7 @@ class _Mirror:
         except ValueError as error:
             raise MirrorError(
                 f"The Delta log of {self.topic!r} is damaged: {error}.",
-                f"The Iceberg table is not concerned. Make the log anew: tableflow repair {self.topic}",
+                f"The Iceberg table is not affected. Write the log again: tableflow repair {self.topic}",
             ) from error
 
     def _write_vectors(
@@ -372,18 +381,18 @@ class _Mirror:
         return descriptors
 
 
-def _metadata(table: Table, known: Iterable[str]) -> tuple[str, list[str], list[Action]]:
-    """A digest of it, the features that it needs, and the actions that say it."""
+def _metadata(table: Table, declared: Iterable[str]) -> tuple[str, list[str], list[Action]]:
+    """A digest of the metadata, the features it needs, and the actions that declare it."""
     schema, history = table.schema(), table.schemas()
     columns = delta_schema(schema, history)
-    names = sorted({*known, *features(schema, history)})
+    names = sorted({*declared, *features(schema, history)})
     configuration = {
         "delta.columnMapping.mode": "id",
         "delta.columnMapping.maxColumnId": str(table.metadata.last_column_id),
         **({"delta.enableTypeWidening": "true"} if "typeWidening" in names else {}),
     }
     digest = hashlib.sha256(json.dumps([columns, names, configuration]).encode()).hexdigest()
-    about: list[Action] = [
+    actions: list[Action] = [
         {
             "protocol": {
                 "minReaderVersion": 3,
@@ -404,16 +413,16 @@ def _metadata(table: Table, known: Iterable[str]) -> tuple[str, list[str], list[
             }
         },
     ]
-    return digest[:16], names, about
+    return digest[:16], names, actions
 
 
-def _remove(path: str, known: Action, at: Snapshot, changes_rows: bool) -> Action:
+def _remove(path: str, entry: Action, at: Snapshot, changes_rows: bool) -> Action:
     remove: Action = {
         "path": path,
         "deletionTimestamp": at.timestamp_ms,
         "dataChange": changes_rows,
     }
-    if vector := known.get("deletionVector"):
+    if vector := entry.get("deletionVector"):
         remove["deletionVector"] = {
             key: value for key, value in vector.items() if value is not None
         }
@@ -430,7 +439,7 @@ def _files_in(snapshot: Snapshot, default: int) -> int:
 
 
 def _operation(snapshot: Snapshot) -> str:
-    """By Delta's names for what Iceberg has done."""
+    """Delta's name for the operation."""
     names = {"append": "WRITE", "overwrite": "WRITE", "delete": "DELETE", "replace": "OPTIMIZE"}
     operation = snapshot.summary.operation.value if snapshot.summary else "append"
     return names.get(operation, "WRITE")

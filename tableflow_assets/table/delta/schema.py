@@ -1,4 +1,4 @@
-"""An Iceberg schema as Delta says it, such that both read the same Parquet files."""
+"""An Iceberg schema in Delta's terms, such that both read the same Parquet files."""
 
 from __future__ import annotations
 
@@ -58,11 +58,11 @@ def delta_schema(schema: Schema, history: Mapping[int, Schema] | None = None) ->
 
 
 def features(schema: Schema, _history: Mapping[int, Schema] | None = None) -> tuple[str, ...]:
-    """What a reader must know to read such columns, by the names of Delta's table features.
+    """The table features (by Delta's names) that a reader needs for these columns.
 
-    `typeWidening` is not among them, though a widened column would call for it: delta-rs refuses a table
-    that names it. The three readers in our tests widen what older files hold in any case, and a
-    column's `delta.typeChanges` says what there is to widen.
+    Without `typeWidening`, though a widened column would call for it: delta-rs refuses a table that
+    names it. The three readers in our tests widen the values of older files anyway, and a column's
+    `delta.typeChanges` says what there is to widen.
     """
     kinds = [field.field_type for field in index_by_id(schema).values()]
     has_ntz = any(isinstance(kind, TimestampType) for kind in kinds)
@@ -72,7 +72,7 @@ def features(schema: Schema, _history: Mapping[int, Schema] | None = None) -> tu
 def physical_name(name: str) -> str:
     """The column's name in the files: Iceberg writes only letters, digits and `_` into them.
 
-    Java counts in UTF-16: a character beyond it is two, neither of which is a letter.
+    Java counts in UTF-16 units: a character outside its basic plane is two, and neither is a letter.
     """
     utf16 = name.encode("utf-16-be", "surrogatepass")
     units = [chr(int.from_bytes(utf16[at : at + 2], "big")) for at in range(0, len(utf16), 2)]
@@ -88,25 +88,26 @@ def _in_file(character: str, *, first: bool) -> str:
 
 def _narrower(schema: Schema, history: Mapping[int, Schema] | None) -> Types:
     """The types that a column had before it was widened, narrowest first, by field id."""
-    now = {at: field.field_type for at, field in index_by_id(schema).items()}
-    found: dict[int, set[IcebergType]] = {}
+    current_types = {at: field.field_type for at, field in index_by_id(schema).items()}
+    earlier_types: dict[int, set[IcebergType]] = {}
     for former in (history or {}).values():
         for at, field in index_by_id(former).items():
-            if at in now and is_wider(now[at], than=field.field_type):
-                found.setdefault(at, set()).add(field.field_type)
-    return {at: sorted(kinds, key=_width) for at, kinds in found.items()}
+            if at in current_types and is_wider(current_types[at], than=field.field_type):
+                earlier_types.setdefault(at, set()).add(field.field_type)
+    return {at: sorted(kinds, key=_width) for at, kinds in earlier_types.items()}
 
 
 def _width(kind: IcebergType) -> int:
-    return kind.precision if isinstance(kind, DecimalType) else 0  # others are widened only once
+    # Other types are widened only once.
+    return kind.precision if isinstance(kind, DecimalType) else 0
 
 
 def _struct(struct: StructType, narrower: Types, path: tuple[str, ...]) -> Json:
-    taken: dict[str, str] = {}
+    owners: dict[str, str] = {}
     for field in struct.fields:
-        other = taken.setdefault(physical_name(field.name), field.name)
-        if other != field.name:
-            raise _unsupported((*path, field.name), f"its name in the files is that of {other!r}")
+        owner = owners.setdefault(physical_name(field.name), field.name)
+        if owner != field.name:
+            raise _unsupported((*path, field.name), f"its name in the files is that of {owner!r}")
     return {"type": "struct", "fields": [_field(field, narrower, path) for field in struct.fields]}
 
 
@@ -122,14 +123,14 @@ def _field(field: NestedField, narrower: Types, path: tuple[str, ...]) -> Json:
     return {
         "name": field.name,
         "type": _type(field.field_type, narrower, (*path, field.name)),
-        # Not even where Iceberg says so: Delta's writers would have to know a feature more.
+        # Even where Iceberg requires it: Delta's writers would need one more feature.
         "nullable": True,
         "metadata": metadata,
     }
 
 
 def _changes(field: NestedField, narrower: Types, inside: tuple[str, ...]) -> Iterator[Json]:
-    """How the field was widened, or what is in its lists and maps; fields of structs say it themselves."""
+    """How the field was widened, or the parts of its lists and maps; fields of structs have their own."""
     kind = field.field_type
     for part in _parts(kind):
         yield from _changes(part, narrower, (*inside, part.name))

@@ -1,7 +1,7 @@
-"""Beside a checkpoint, what spares its readers most of it: they look into it several times, and each
-look is some requests, one after the other.
+"""Files beside a checkpoint that save readers most of it: they open it several times, and each time
+takes a few requests, one after the other.
 
-Both files are Delta's own. Nobody needs them: without them, readers look for themselves.
+Both files are part of Delta's protocol, and optional: without them, readers read the checkpoint.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ SIDECARS = "sidecar"
 
 def write_shortcuts(store: Store, version: int) -> None:
     content = store.read(checkpoint_name(version))
-    if content is None:  # a newer one is there already, and it was trimmed
+    if content is None:  # trimmed already, after a newer one
         return
     checkpoint = pq.ParquetFile(io.BytesIO(content))
     store.put(checksum_name(version), json.dumps(_checksum(checkpoint)).encode())
     hint = json.loads(store.read(LAST_CHECKPOINT) or b"{}")
-    if hint.get("version") == version:  # else a newer one is there already
-        told = hint | {"checkpointSchema": _columns(checkpoint)}
-        store.put(LAST_CHECKPOINT, json.dumps(told).encode())
+    if hint.get("version") == version:  # otherwise there is a newer one already
+        new_hint = hint | {"checkpointSchema": _columns(checkpoint)}
+        store.put(LAST_CHECKPOINT, json.dumps(new_hint).encode())
 
 
 def _checksum(checkpoint: pq.ParquetFile) -> dict[str, Any]:
-    """Readers take columns and features from here."""
+    """Readers take the columns and features from here."""
     table = checkpoint.read(columns=["add.size", "metaData", "protocol"])
     sizes = pc.struct_field(table["add"], "size")
     return {
@@ -52,12 +52,12 @@ def _only(column: pa.ChunkedArray) -> dict[str, Any]:
 
 
 def _columns(checkpoint: pq.ParquetFile) -> Any:
-    """Without that of sidecars, if there are none: where it is named, readers look for them."""
+    """Without the column of sidecars, if there are none: where it is named, readers look for them."""
     from deltalake import Schema
 
     columns = checkpoint.schema_arrow
     if SIDECARS in columns.names:
-        held = checkpoint.read(columns=[SIDECARS])[SIDECARS]
-        if held.null_count == len(held):
+        sidecars = checkpoint.read(columns=[SIDECARS])[SIDECARS]
+        if sidecars.null_count == len(sidecars):
             columns = columns.remove(columns.get_field_index(SIDECARS))
     return json.loads(Schema.from_arrow(columns).to_json())

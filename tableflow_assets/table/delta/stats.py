@@ -1,7 +1,7 @@
-"""Delta's statistics of a data file, from those that Iceberg has of it.
+"""Delta's statistics of a data file, from Iceberg's.
 
-A reader passes over files by them, and answers some questions from them alone. So a bound that would
-not be right in Delta's eyes is left out.
+Readers use them to skip files, and answer some queries from them alone. So a bound that would be wrong
+by Delta's rules is left out.
 """
 
 from __future__ import annotations
@@ -35,34 +35,34 @@ from pyiceberg.types import (
 
 from tableflow_assets.table.delta.schema import physical_name
 
-# A bound of Iceberg as JSON, or None where there is no way to say it.
-Said = Callable[[bytes], str | None]
+# A bound of Iceberg as JSON, or None where JSON cannot express it.
+BoundText = Callable[[bytes], str | None]
 _EPOCH, _EPOCH_DAY = datetime(1970, 1, 1), date(1970, 1, 1).toordinal()
 _FLOAT, _DOUBLE = struct.Struct("<f"), struct.Struct("<d")
 
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    key: str  # its name in the files, as a key of JSON with its colon
+    key: str  # its name in the files as a JSON key, with the colon
     field_id: int
-    bounds: tuple[Said, Said] | None = None
+    bounds: tuple[BoundText, BoundText] | None = None
     may_have_nan: bool = False
     fields: tuple[_Column, ...] = ()  # of a struct
 
 
 class StatsWriter:
-    """For the files of a table with this schema, whichever schema they were written with."""
+    """For files of a table with this schema, whichever schema they were written with."""
 
     def __init__(self, schema: Schema) -> None:
         self._columns = _columns(schema.as_struct())
 
     def of(self, file: DataFile, *, tight: bool = True) -> str:
-        """``tight``: whether all rows of the file are still there. Where marks hide some, it is not."""
+        """``tight``: whether all rows of the file still count, none of them deleted."""
         nulls, nans = file.null_value_counts or {}, file.nan_value_counts or {}
         lower, upper = file.lower_bounds or {}, file.upper_bounds or {}
 
-        def bound(column: _Column, side: int, found: dict[int, bytes]) -> str | None:
-            value = found.get(column.field_id)
+        def bound(column: _Column, side: int, bounds: dict[int, bytes]) -> str | None:
+            value = bounds.get(column.field_id)
             if value is None or column.bounds is None:
                 return None
             # To Delta, NaN is the largest number; Iceberg leaves it out of the bounds.
@@ -84,12 +84,12 @@ class StatsWriter:
 
 
 def loosened(stats: str) -> str:
-    """The same for a file of which marks now hide rows. As text, since parsing would round decimals."""
+    """The same for a file with deleted rows. As text, since parsing would round decimals."""
     return stats.replace('"tightBounds":true', '"tightBounds":false')
 
 
 def _columns(struct_type: StructType) -> tuple[_Column, ...]:
-    """Those that Delta has statistics of: none of lists and maps, nor of what is in them."""
+    """The columns that Delta has statistics for: no lists, no maps, nothing inside them."""
     return tuple(
         _column(field)
         for field in struct_type.fields
@@ -108,30 +108,30 @@ def _column(field: NestedField) -> _Column:
     )
 
 
-def _object(columns: Iterable[_Column], said: Callable[[_Column], str | None]) -> str | None:
+def _object(columns: Iterable[_Column], text_of: Callable[[_Column], str | None]) -> str | None:
     parts = []
     for column in columns:
-        value = _object(column.fields, said) if column.fields else said(column)
+        value = _object(column.fields, text_of) if column.fields else text_of(column)
         if value is not None:
             parts.append(column.key + value)
     return f"{{{','.join(parts)}}}" if parts else None
 
 
-def _bounds(kind: IcebergType) -> tuple[Said, Said] | None:
-    """How to say the lower and the upper bound; None for types of which Delta has none."""
+def _bounds(kind: IcebergType) -> tuple[BoundText, BoundText] | None:
+    """How to write the lower and the upper bound; None for types without bounds in Delta."""
     if isinstance(kind, DecimalType):
         as_decimal = partial(_decimal, scale=kind.scale)
         return as_decimal, as_decimal
     return _BOUNDS.get(type(kind))
 
 
-def _whole(bound: bytes) -> int:
-    """Of 4 bytes where the file is older than the column's widening, else of 8."""
+def _signed_int(bound: bytes) -> int:
+    """4 bytes where the file is older than the column's widening, otherwise 8."""
     return int.from_bytes(bound, "little", signed=True)
 
 
 def _integer(bound: bytes) -> str:
-    return str(_whole(bound))
+    return str(_signed_int(bound))
 
 
 def _float(bound: bytes, zero: str) -> str | None:
@@ -144,8 +144,8 @@ def _float(bound: bytes, zero: str) -> str | None:
 def _decimal(bound: bytes, scale: int) -> str:
     unscaled = int.from_bytes(bound, "big", signed=True)
     digits = str(abs(unscaled)).rjust(scale + 1, "0")
-    whole, fraction = digits[: len(digits) - scale], digits[len(digits) - scale :]
-    return f"{'-' if unscaled < 0 else ''}{whole}{'.' if scale else ''}{fraction}"
+    integral, fraction = digits[: len(digits) - scale], digits[len(digits) - scale :]
+    return f"{'-' if unscaled < 0 else ''}{integral}{'.' if scale else ''}{fraction}"
 
 
 def _text(bound: bytes) -> str | None:
@@ -157,13 +157,13 @@ def _text(bound: bytes) -> str | None:
 
 def _date(bound: bytes) -> str | None:
     try:
-        return f'"{date.fromordinal(_EPOCH_DAY + _whole(bound)).isoformat()}"'
-    except (ValueError, OverflowError):  # years that have no four digits
+        return f'"{date.fromordinal(_EPOCH_DAY + _signed_int(bound)).isoformat()}"'
+    except (ValueError, OverflowError):  # years that do not have four digits
         return None
 
 
 def _time(bound: bytes, zone: str, *, up: bool) -> str | None:
-    micros = _whole(bound)
+    micros = _signed_int(bound)
     try:
         moment = _EPOCH + timedelta(milliseconds=-(-micros // 1000) if up else micros // 1000)
     except OverflowError:  # as above
@@ -171,10 +171,10 @@ def _time(bound: bytes, zone: str, *, up: bool) -> str | None:
     return f'"{moment.isoformat(timespec="milliseconds")}{zone}"'
 
 
-_BOUNDS: dict[type[IcebergType], tuple[Said, Said]] = {
+_BOUNDS: dict[type[IcebergType], tuple[BoundText, BoundText]] = {
     IntegerType: (_integer, _integer),
     LongType: (_integer, _integer),
-    # Some readers order the two zeros, others hold them for equal: both are within the bounds.
+    # Some readers order the two zeros, others treat them as equal: include both in the bounds.
     FloatType: (partial(_float, zero="-0.0"), partial(_float, zero="0.0")),
     DoubleType: (partial(_float, zero="-0.0"), partial(_float, zero="0.0")),
     StringType: (_text, _text),

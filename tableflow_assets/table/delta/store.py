@@ -1,4 +1,4 @@
-"""The folder of a table, as the Delta log needs it: objects that are written once, or not at all."""
+"""The folder of a table as the Delta log needs it: objects that can be written only if absent."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tableflow_assets.lake.storage_faults import SERVER, storage_fault
 if TYPE_CHECKING:
     from tableflow_assets.lake.storage import S3Connection
 
-DELETED_AT_ONCE = 1000  # what S3 takes in one request
+DELETED_AT_ONCE = 1000  # S3's limit for one request
 
 
 class Store(Protocol):
@@ -28,13 +28,13 @@ class Store(Protocol):
     def put(self, name: str, content: bytes) -> None: ...
 
     def put_if_absent(self, name: str, content: bytes) -> bool:
-        """False, and nothing is written, if there is one already."""
+        """False, and nothing is written, if it exists already."""
 
     def names(self, folder: str, after: str = "") -> list[str]:
-        """In order: all names in the folder, or those behind ``after``."""
+        """In order: all names in the folder, or those after ``after``."""
 
     def sizes(self) -> dict[str, int]:
-        """All that is in the table's folder, at any depth: names, and bytes."""
+        """The size of everything in the table's folder, at any depth, by name."""
 
     def delete(self, names: Iterable[str]) -> None: ...
 
@@ -76,37 +76,37 @@ class S3Store:
                     **self._place(name), Body=content, IfNoneMatch="*", **self._encryption
                 )
             except ClientError as error:
-                # 409: another one is being written at this moment.
+                # 409: another writer is writing it at this moment.
                 if error.response["ResponseMetadata"]["HTTPStatusCode"] in (409, 412):
-                    # Or our own, whose answer was lost before the client tried again.
+                    # It may be our own write, whose response was lost before the client retried.
                     return self.read(name) == content
                 raise
         return True
 
     def names(self, folder: str, after: str = "") -> list[str]:
         start = {"StartAfter": f"{self._prefix}{folder}/{after}"} if after else {}
-        return sorted(self._listed(f"{folder}/", **start))
+        return sorted(self._sizes_under(f"{folder}/", **start))
 
     def sizes(self) -> dict[str, int]:
-        return self._listed("")
+        return self._sizes_under("")
 
-    def _listed(self, prefix: str, **options: str) -> dict[str, int]:
-        found: dict[str, int] = {}
+    def _sizes_under(self, prefix: str, **options: str) -> dict[str, int]:
+        sizes: dict[str, int] = {}
         with self._named_errors() as s3:
             pages = s3.get_paginator("list_objects_v2").paginate(
                 Bucket=self._bucket, Prefix=self._prefix + prefix, **options
             )
             for page in pages:
-                for one in page.get("Contents", ()):
-                    found[one["Key"].removeprefix(self._prefix)] = one["Size"]
-        return found
+                for item in page.get("Contents", ()):
+                    sizes[item["Key"].removeprefix(self._prefix)] = item["Size"]
+        return sizes
 
     def delete(self, names: Iterable[str]) -> None:
         doomed = [{"Key": self._prefix + name} for name in names]
         with self._named_errors() as s3:
             for begin in range(0, len(doomed), DELETED_AT_ONCE):
-                some = doomed[begin : begin + DELETED_AT_ONCE]
-                s3.delete_objects(Bucket=self._bucket, Delete={"Objects": some, "Quiet": True})
+                batch = doomed[begin : begin + DELETED_AT_ONCE]
+                s3.delete_objects(Bucket=self._bucket, Delete={"Objects": batch, "Quiet": True})
 
     def _place(self, name: str) -> dict[str, str]:
         return {"Bucket": self._bucket, "Key": self._prefix + name}
@@ -118,11 +118,11 @@ class S3Store:
         try:
             yield s3_client(self._connection)
         except ClientError as error:
-            raise self._named(error) from error
+            raise self._translated(error) from error
         except BotoCoreError as error:
             raise ServerUnreachable(SERVER, self._connection.address, str(error)) from error
 
-    def _named(self, error: Any) -> TableflowError:
+    def _translated(self, error: Any) -> TableflowError:
         answer = error.response
         headers = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {})
         text = f"{answer.get('Error', {}).get('Code', '')}: {error}"
@@ -142,44 +142,44 @@ class FolderStore:
             return None
 
     def put(self, name: str, content: bytes) -> None:
-        with self._whole(name, content) as (whole, final):
-            whole.replace(final)
+        with self._written_aside(name, content) as (temporary, final):
+            temporary.replace(final)
 
     def put_if_absent(self, name: str, content: bytes) -> bool:
-        with self._whole(name, content) as (whole, final):
+        with self._written_aside(name, content) as (temporary, final):
             try:
-                os.link(whole, final)  # fails where there is one; a reader never sees half of it
+                os.link(temporary, final)  # fails if it exists; a reader never sees half of it
             except FileExistsError:
                 return False
         return True
 
     def names(self, folder: str, after: str = "") -> list[str]:
-        found = (self._folder / folder).glob("*")
+        paths = (self._folder / folder).glob("*")
         return sorted(
-            f"{folder}/{one.name}"
-            for one in found
-            if one.name > after and not one.name.startswith(".")
+            f"{folder}/{path.name}"
+            for path in paths
+            if path.name > after and not path.name.startswith(".")
         )
 
     def sizes(self) -> dict[str, int]:
-        files = (one for one in self._folder.rglob("*") if one.is_file())
-        return {one.relative_to(self._folder).as_posix(): one.stat().st_size for one in files}
+        files = (path for path in self._folder.rglob("*") if path.is_file())
+        return {file.relative_to(self._folder).as_posix(): file.stat().st_size for file in files}
 
     def delete(self, names: Iterable[str]) -> None:
         for name in names:
             (self._folder / name).unlink(missing_ok=True)
 
     @contextmanager
-    def _whole(self, name: str, content: bytes) -> Iterator[tuple[Path, Path]]:
+    def _written_aside(self, name: str, content: bytes) -> Iterator[tuple[Path, Path]]:
         final = self._folder / name
         final.parent.mkdir(parents=True, exist_ok=True)
-        handle, written = tempfile.mkstemp(dir=final.parent, prefix=".")
+        handle, temporary = tempfile.mkstemp(dir=final.parent, prefix=".")
         try:
             with os.fdopen(handle, "wb") as file:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
-            yield Path(written), final
+            yield Path(temporary), final
         finally:
             with suppress(FileNotFoundError):
-                Path(written).unlink()
+                Path(temporary).unlink()

@@ -1,7 +1,7 @@
 """Deletion vectors: which rows of a file no longer count, as the Delta protocol writes them.
 
-Iceberg (v2) marks such rows in files of its own, one for many data files. Delta wants one bitmap a data
-file: those of a commit lie behind each other in one file of ours.
+Iceberg (v2) lists such rows in delete files, one for many data files. Delta wants one bitmap per data
+file: we write those of a commit one after the other into one file.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import Any
 
 from pyroaring import BitMap64
 
-# Begins with an underscore: readers and cleaners of either format pass over such folders.
+# Readers and cleaners of both formats ignore folders that begin with an underscore.
 FOLDER = "_tableflow_vectors"
 FILE_VERSION = b"\x01"
 MAGIC = struct.pack("<I", 1681511377)
 
-# Z85 is the base 85 of Python with other letters for the digits.
+# Z85 is Python's base 85 with another alphabet.
 _PYTHONS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
 _Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 _TO_Z85 = str.maketrans(_PYTHONS, _Z85)
@@ -32,7 +32,7 @@ Descriptor = dict[str, Any]
 
 
 def file_name(descriptor: Descriptor) -> str:
-    """Of a vector in a file: its name, from the table's folder on."""
+    """The file of a vector, relative to the table's folder."""
     text = descriptor["pathOrInlineDv"]
     folder, encoded = text[:-_UUID_LETTERS], text[-_UUID_LETTERS:]
     name = uuid.UUID(bytes=base64.b85decode(encoded.translate(_FROM_Z85)))
@@ -44,8 +44,9 @@ def write_vectors(
 ) -> tuple[str, bytes, dict[str, Descriptor]]:
     """The name and content of a file with all these vectors, and how each is referred to.
 
-    ``version``: of the log that refers to them. Other vectors for it, by somebody who saw the table at
-    another moment, have another name; the same ones, by somebody who died meanwhile, have the same.
+    ``version``: identifies the version of the log that refers to them. Different vectors for it, from a
+    run that saw the table at another moment, get another name; the same ones, from a run that died, the
+    same name.
     """
     content, descriptors = bytearray(FILE_VERSION), {}
     for path, deleted in sorted(rows.items()):
@@ -59,12 +60,12 @@ def write_vectors(
         content += _framed(data)
     identity = uuid.uuid5(version, hashlib.sha256(content).hexdigest())
     place = FOLDER + base64.b85encode(identity.bytes).decode().translate(_TO_Z85)
-    placed = {path: one | {"pathOrInlineDv": place} for path, one in descriptors.items()}
+    placed = {path: part | {"pathOrInlineDv": place} for path, part in descriptors.items()}
     return f"{FOLDER}/deletion_vector_{identity}.bin", bytes(content), placed
 
 
 def read_vector(descriptor: Descriptor, read: Callable[[str], bytes | None]) -> BitMap64:
-    """Raises ValueError for one that is not there, or not what it should be."""
+    """Raises ValueError for a vector that is missing or damaged."""
     if descriptor["storageType"] != "u":
         raise ValueError(f"a deletion vector of the kind {descriptor['storageType']!r} is not ours")
     name = file_name(descriptor)

@@ -1,14 +1,14 @@
-"""One row a key: a batch of changes onto a table that holds the last value of every key.
+"""One row per key: applies a batch of changes to a table that holds the last value of every key.
 
-The order of two changes of one key: within a Kafka partition, by offset; a key that moved to another
-partition (partitions were added), by the largest timestamp that it has in each, then by partition. So
-a clock that goes backwards does not let an older change of another partition win. A change that
-deletes removes the row.
+Two changes of one key are ordered by offset within a Kafka partition. If the key moved to another
+partition (partitions were added), the larger of its newest timestamps in each partition wins, then the
+higher partition. So a clock that goes backwards does not let an older change from another partition
+win. A change that deletes removes the row.
 
-Two snapshots on the writer's branch: first the rows that are replaced or deleted go, then the new ones
-come, with the ledger's entry. The table moves to the second; nobody sees the first. A MERGE would do
-it in one, but sorts the whole table for it: here the batch's keys are sent to the table's files, of
-which only the key's hash and place are read, once, and only in the buckets that the keys fall into.
+A batch takes two snapshots on the writer's branch: the first removes the rows that are replaced or
+deleted, the second adds the new ones with the ledger entry. The table moves to the second; nobody sees
+the first. A MERGE would take one, but sorts the whole table: here the batch's keys are joined to the
+table's files, of which only key hash and position are read, once, and only in the keys' buckets.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from tableflow_assets.decode.decode import DELETED
 from tableflow_assets.lake.catalog import RestCatalog
 from tableflow_assets.table.keyed.position_deletes import mark_deleted
 
-# The places of up to so many rows fit into the memory of any driver.
+# The positions of up to so many rows fit into the memory of any driver.
 PLACES_AT_HAND = 100_000
-# Up to so many keys are written out in the queries: then only their buckets are looked through. More
-# keys than that are in every bucket anyway.
+# Up to so many keys are written out in the queries, so that only their buckets are scanned. More keys
+# than that are in every bucket anyway.
 KEYS_IN_A_QUERY = 200
 LATEST, IS_LAST = "__tableflow_latest", "__tableflow_is_last"  # beside the columns of a change
 
 
 @dataclass(frozen=True)
-class Changes:
-    """The last change of every key in each Kafka partition of a batch, held by Spark meanwhile.
+class KeyChanges:
+    """The last change of every key in each Kafka partition of a batch, persisted in Spark.
 
     ``LATEST``: the key's largest timestamp in that partition of the batch. ``IS_LAST``: whether it is
     the key's last change of all, as far as the batch can tell.
@@ -51,8 +51,8 @@ class Changes:
         start = F.date_trunc(window, F.col("_kafka.timestamp"))
         # As text: a timestamp would arrive here in the time zone of this machine.
         at = F.date_format(start, "yyyy-MM-dd'T'HH:mm:ss+00:00").alias("at")
-        counted = self.last.filter(IS_LAST).groupBy(at).count().collect()
-        return tuple((datetime.fromisoformat(row["at"]), row["count"]) for row in counted)
+        counts = self.last.filter(IS_LAST).groupBy(at).count().collect()
+        return tuple((datetime.fromisoformat(row["at"]), row["count"]) for row in counts)
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Branch:
 
 
 @contextmanager
-def last_change_of_every_key(spark: SparkSession, rows: DataFrame) -> Iterator[Changes]:
+def last_change_of_every_key(spark: SparkSession, rows: DataFrame) -> Iterator[KeyChanges]:
     of_partition = Window.partitionBy("_kafka.key_hash", "_kafka.partition")
     of_key = Window.partitionBy("_kafka.key_hash")
     nth_newest = F.row_number().over(of_partition.orderBy(F.desc("_kafka.offset")))
@@ -79,43 +79,47 @@ def last_change_of_every_key(spark: SparkSession, rows: DataFrame) -> Iterator[C
         .withColumn(IS_LAST, nth_of_key == 1)
         .drop("__nth")
     )
-    with persisted(last) as kept:
-        count = kept.count()
-        # By a name: the rows carry an observation, and Spark takes such rows only once into a join.
-        with named_view(spark, kept) as view:
-            yield Changes(spark.table(view), count)
+    with persisted(last) as cached:
+        count = cached.count()
+        # By name: the rows carry an observation, and Spark accepts such rows only once in a join.
+        with named_view(spark, cached) as view:
+            yield KeyChanges(spark.table(view), count)
 
 
-def rows_of_changes(spark: SparkSession, changes: Changes, branch: Branch) -> DataFrame:
-    """Take the rows of changed keys out of the branch; the new rows are yet to be appended."""
-    where = _only_these_buckets(changes)
-    # Not `persist`: Spark would look them up again once they are deleted, and find them gone.
-    known = _keys_with_a_row(spark, changes, branch, where).localCheckpoint()
-    counts = known.agg(
+def rows_of_changes(spark: SparkSession, changes: KeyChanges, branch: Branch) -> DataFrame:
+    """Delete the rows of changed keys from the branch; return the rows that are still to be appended."""
+    where = _bucket_filter(changes)
+    # Not `persist`: Spark could compute them again after the delete, and find them gone.
+    keys = _keys_with_a_row(spark, changes, branch, where).localCheckpoint()
+    counts = keys.agg(
         F.count_if("is_replaced"),
         F.count_if("is_otherwise"),
         F.count_if("is_of_old_layout"),
     ).collect()[0]
-    replaced = known.filter("is_replaced")
+    replaced = keys.filter("is_replaced")
     if 0 < counts[0] <= PLACES_AT_HAND and not counts[2]:
         places = replaced.select("_file", "_pos", "key_hash").toArrow()
         mark_deleted(branch.catalog, branch.table, branch.name, places)
     elif counts[0]:
         _delete(spark, replaced, branch.in_spark, where)
-    chosen = changes.last.filter(IS_LAST)
+    last_changes = changes.last.filter(IS_LAST)
     if counts[1]:
-        chosen = _as_the_table_says(changes.last, known.filter("is_otherwise"))
+        last_changes = _with_overrides(changes.last, keys.filter("is_otherwise"))
     kafka = F.col("_kafka").withField("key_timestamp", F.col(LATEST))
-    return chosen.filter(~F.col(DELETED)).withColumn("_kafka", kafka).drop(DELETED, LATEST, IS_LAST)
+    return (
+        last_changes.filter(~F.col(DELETED))
+        .withColumn("_kafka", kafka)
+        .drop(DELETED, LATEST, IS_LAST)
+    )
 
 
 def _keys_with_a_row(
-    spark: SparkSession, changes: Changes, branch: Branch, where: str
+    spark: SparkSession, changes: KeyChanges, branch: Branch, where: str
 ) -> DataFrame:
-    """Of the keys that the table has a row of: the partition whose change is last, row included.
+    """For each changed key that has a row: which partition has the last change, the row included.
 
-    ``is_replaced``: it is one of the changes. ``is_otherwise``: it is not what the batch alone would
-    say: the row is newer, or its key has been written by a clock that was ahead.
+    ``is_replaced``: one of the changes is newer than the row. ``is_otherwise``: the result is not what
+    the batch alone would say: the row is newer, or a clock that was ahead has written the key.
     """
     key, partition = F.col("_kafka.key_hash").alias("key_hash"), F.col("_kafka.partition")
     change = changes.last.select(
@@ -125,7 +129,7 @@ def _keys_with_a_row(
     in_file = F.struct("_file", "_pos", "_spec_id").alias("in_file")
     rows = spark.table(branch.in_spark).filter(where).select(key, row, in_file)
     is_of_same = F.col("partition") == F.col("row.partition")
-    # Its row stands for all that a partition has said of the key so far.
+    # The row stands for all that its partition has said about the key so far.
     latest = F.when(is_of_same, F.greatest("latest", "row.at")).otherwise(F.col("latest"))
     place = F.struct(latest.alias("at"), F.col("partition"))
     judged = (
@@ -152,14 +156,14 @@ def _keys_with_a_row(
     )
 
 
-def _as_the_table_says(last: DataFrame, otherwise: DataFrame) -> DataFrame:
-    told = otherwise.select(
+def _with_overrides(last: DataFrame, otherwise: DataFrame) -> DataFrame:
+    overrides = otherwise.select(
         F.col("key_hash").alias("__key_hash"),
         F.when(F.col("is_replaced"), F.col("last")).alias("__last"),
     )
-    is_told = F.col("__key_hash").isNotNull()
-    is_chosen = F.when(is_told, F.col("_kafka.partition") == F.col("__last.partition"))
-    joined = last.join(told, F.col("_kafka.key_hash") == F.col("__key_hash"), "left")
+    is_overridden = F.col("__key_hash").isNotNull()
+    is_chosen = F.when(is_overridden, F.col("_kafka.partition") == F.col("__last.partition"))
+    joined = last.join(overrides, F.col("_kafka.key_hash") == F.col("__key_hash"), "left")
     return (
         joined.filter(is_chosen.otherwise(F.col(IS_LAST)))
         .withColumn(LATEST, F.coalesce("__last.at", LATEST))
@@ -175,7 +179,7 @@ def _delete(spark: SparkSession, keys: DataFrame, branch_table: str, where: str)
         )
 
 
-def _only_these_buckets(changes: Changes) -> str:
+def _bucket_filter(changes: KeyChanges) -> str:
     if changes.count > KEYS_IN_A_QUERY:
         return "true"
     hashes = changes.last.select(F.hex("_kafka.key_hash").alias("hash")).distinct().collect()

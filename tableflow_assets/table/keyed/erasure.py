@@ -27,7 +27,7 @@ from tableflow_assets.table.retrying import insist
 from tableflow_assets.table.spark_errors import named_spark_errors
 
 ATTEMPTS = 5
-# A run that is under way learns from its commit that it was overtaken, and removes its own branch.
+# A run under way finds out at its commit that it was overtaken, and removes its own branch.
 RUNS_END_WITHIN_SECONDS = 30
 # No snapshot is newer, whatever the clocks of the machines that wrote them say.
 FAR_FUTURE = "TIMESTAMP '2200-01-01 00:00:00'"
@@ -35,7 +35,7 @@ FAR_FUTURE = "TIMESTAMP '2200-01-01 00:00:00'"
 
 @dataclass(frozen=True)
 class Traces:
-    """Where a table holds a key; after the erasure, what was removed."""
+    """Where a table holds a key or, after the erasure, what was removed."""
 
     rows: int = 0
     files: int = 0
@@ -47,7 +47,7 @@ class Traces:
 
 
 class Erasure:
-    """One table, as it was found: what holds the key now must be gone in the end."""
+    """One table as it was at the start: every file that held the key then must be gone in the end."""
 
     def __init__(
         self,
@@ -56,36 +56,36 @@ class Erasure:
         catalog: RestCatalog,
         table: Table,
         key: Key,
-        place: str,
+        column_prefix: str,
         is_doomed: Callable[[Table, str], bool] = lambda *_: False,
         counts: Callable[[Row], bool] = lambda _: True,
     ) -> None:
         """``is_doomed``: a branch or tag that must go though it does not hold the key yet."""
         self.spark, self.spark_catalog, self.catalog = spark, spark_catalog, catalog
         self.table, self.key, self.is_doomed = table, key, is_doomed
-        self.files = KeyFiles(table, key, place)
+        self.files = KeyFiles(table, key, column_prefix)
         self.snapshots = {snapshot.snapshot_id for snapshot in table.snapshots()}
-        self.listed = self.files.listed()
-        self.held = self.files.holding(self.listed, counts)
+        self.all_files = self.files.stored()
+        self.files_with_key = self.files.holding(self.all_files, counts)
 
     def traces(self, rows: int) -> Traces:
         refs = self._refs_in_the_way()
-        if not (rows or self.held or refs):
+        if not (rows or self.files_with_key or refs):
             return Traces()
-        kept = {
+        kept_snapshots = {
             ref.snapshot_id
             for name, ref in self.table.metadata.refs.items()
             if name not in (MAIN_BRANCH, TAG, *refs)
         }
-        return Traces(rows, len(self.held), len(self.snapshots - kept), refs)
+        return Traces(rows, len(self.files_with_key), len(self.snapshots - kept_snapshots), refs)
 
     def rewrite(self, branch: str) -> None:
-        """Rows that are only marked as deleted, here or long ago, go out of the branch's files."""
-        everything = f"branch => '{branch}', options => map('rewrite-all', 'true')"
-        hashes = ", ".join(f"X'{one}'" for one in sorted(self.key.hashes))
-        rounds = [everything]  # where no less will do
+        """Take rows that are only marked as deleted, just now or long ago, out of the branch's files."""
+        rewrite_all = f"branch => '{branch}', options => map('rewrite-all', 'true')"
+        hashes = ", ".join(f"X'{key_hash}'" for key_hash in sorted(self.key.hashes))
+        rounds = [rewrite_all]  # if nothing less will do
         if "_kafka.key_hash" in self.table.schema().column_names:
-            rounds.insert(0, f'{everything}, where => "_kafka.key_hash IN ({hashes})"')
+            rounds.insert(0, f'{rewrite_all}, where => "_kafka.key_hash IN ({hashes})"')
         for arguments in rounds:
             if not self._held_by(branch):
                 return
@@ -97,10 +97,10 @@ class Erasure:
             )
 
     def seal(self, branch: str, properties: Mapping[str, str]) -> None:
-        """A snapshot without new rows, whose metadata remembers nothing of files that are gone.
+        """Add a snapshot without new rows, whose metadata no longer mentions removed files.
 
-        A manifest keeps the entries of the files that its commit removed, with the smallest and the
-        largest values of their columns: keys and contents.
+        A manifest keeps the entries of the files that its commit removed, with the smallest and largest
+        values of their columns, which are keys and contents.
         """
         self.catalog.ask(self.table.refresh)
 
@@ -120,39 +120,40 @@ class Erasure:
         insist(self.catalog, self.table, commit)
 
     def purge(self, rows: int, counts: Callable[[Row], bool]) -> Traces:
-        """Remove all that still leads to the files that held the key, and see that they are gone.
+        """Remove everything that still refers to files with the key, and check that they are gone.
 
-        ``counts``: whether a row in a file that came only now is one of those that were erased.
+        ``counts``: whether a row in a file that appeared meanwhile is one of those erased.
         """
-        known, held, left = self.listed, set(self.held), set(self.held)
+        earlier_files, holding = self.all_files, set(self.files_with_key)
+        remaining = set(holding)
         refs: list[str] = []
         for attempt in range(ATTEMPTS):
             try:
                 refs += self._drop_refs()
-                if held or attempt:
+                if holding or attempt:
                     self._call("expire_snapshots", f"older_than => {FAR_FUTURE}, retain_last => 1")
             except (CommitConflict, CommitFailedException):
                 time.sleep(attempt)
                 continue
-            listed = self.files.listed()
-            held |= self.files.holding(listed - known, counts)
-            known = known | listed
-            left = held & listed
+            files = self.files.stored()
+            holding |= self.files.holding(files - earlier_files, counts)
+            earlier_files = earlier_files | files
+            remaining = holding & files
             self.catalog.ask(self.table.refresh)
-            # What no snapshot refers to was left by a run, or an expiry, that was killed.
-            stray = left - self.files.of(self.table.snapshots())
+            # Files no snapshot refers to were left behind by a run, or an expiry, that was killed.
+            stray = remaining - self.files.of(self.table.snapshots())
             self.files.delete(stray, self.catalog.storage)
-            if left == stray:
+            if remaining == stray:
                 strays = self.catalog.ask(self.files.stray_manifests)
                 self.files.delete(strays, self.catalog.storage)
                 if is_delta(self.table):
                     purge_delta_log(self.catalog, self.table)
-                now = {snapshot.snapshot_id for snapshot in self.table.snapshots()}
-                return Traces(rows, len(held), len(self.snapshots - now), tuple(refs))
-            self.held = held
+                snapshots_left = {snapshot.snapshot_id for snapshot in self.table.snapshots()}
+                return Traces(rows, len(holding), len(self.snapshots - snapshots_left), tuple(refs))
+            self.files_with_key = holding
         raise CommitConflict(
             f"The rows of the key are gone from {self._name}, but something still refers to"
-            f" {len(left)} files that hold it.",
+            f" {len(remaining)} files that hold it.",
             "Run the same command again, with no other run or rebuild on this table.",
         )
 
@@ -164,31 +165,31 @@ class Erasure:
         snapshot = self.catalog.ask(self.table.refresh).snapshot_by_name(ref)
         if snapshot is None:
             return False
-        return bool(self.held & self.files.of([snapshot], and_removed=or_remembered))
+        return bool(self.files_with_key & self.files.of([snapshot], and_removed=or_remembered))
 
     def _refs_in_the_way(self) -> tuple[str, ...]:
-        others = [name for name in self.table.metadata.refs if name not in (MAIN_BRANCH, TAG)]
+        names = [name for name in self.table.metadata.refs if name not in (MAIN_BRANCH, TAG)]
         return tuple(
             name
-            for name in others
+            for name in names
             if self.is_doomed(self.table, name) or self._held_by(name, or_remembered=True)
         )
 
     def _drop_refs(self) -> tuple[str, ...]:
         self.catalog.ask(self.table.refresh)
         deadline = time.monotonic() + RUNS_END_WITHIN_SECONDS
-        while any(map(_is_of_a_run, refs := self._refs_in_the_way())):
+        while any(map(_may_be_in_use, refs := self._refs_in_the_way())):
             if time.monotonic() > deadline:
                 break
             time.sleep(1)
             self.catalog.ask(self.table.refresh)
         if refs:
-            same = (AssertTableUUID(uuid=self.table.metadata.table_uuid),)
+            requirements = (AssertTableUUID(uuid=self.table.metadata.table_uuid),)
             updates = tuple(
                 RemoveSnapshotRefUpdate.model_validate({"ref-name": name}) for name in refs
             )
             commit = self.catalog.iceberg.commit_table
-            self.catalog.ask(lambda: commit(self.table, same, updates))
+            self.catalog.ask(lambda: commit(self.table, requirements, updates))
         return refs
 
     def _call(self, procedure: str, arguments: str) -> None:
@@ -197,10 +198,10 @@ class Erasure:
             self.spark.sql(f"{call}(table => '{self._name}', {arguments})").collect()
 
 
-def _is_of_a_run(ref: str) -> bool:
-    """Made so short a while ago that its run may still be there."""
-    made = re.fullmatch(rf"{WRITER}_(\d+)_\w+", ref)
-    return made is not None and int(made[1]) > time.time() - 20 * RUNS_END_WITHIN_SECONDS
+def _may_be_in_use(ref: str) -> bool:
+    """Whether the branch is so new that its run may still be going."""
+    match = re.fullmatch(rf"{WRITER}_(\d+)_\w+", ref)
+    return match is not None and int(match[1]) > time.time() - 20 * RUNS_END_WITHIN_SECONDS
 
 
 class _LiveFilesOnly(_FastAppendFiles):
@@ -208,7 +209,7 @@ class _LiveFilesOnly(_FastAppendFiles):
         return [self._without_deleted(manifest) for manifest in super()._existing_manifests()]
 
     def _without_deleted(self, manifest: ManifestFile) -> ManifestFile:
-        # Those of delete files know positions, not contents.
+        # Manifests of delete files hold positions, not contents.
         if manifest.content != ManifestContent.DATA or manifest.deleted_files_count == 0:
             return manifest
         with self.new_manifest_writer(self.spec(manifest.partition_spec_id)) as writer:

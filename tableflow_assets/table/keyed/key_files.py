@@ -1,7 +1,7 @@
 """Which files of a table hold a key, looked up in the files themselves.
 
-Not in a query: rows that a merge-on-read table has marked as deleted, and files that no snapshot
-refers to any more, are in the object store all the same.
+Not by a query: rows that a merge-on-read table has marked as deleted, and files that no snapshot refers
+to any more, are still in the object store.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Row = dict[str, Any]  # partition, offset, and topic_id where the table has it
 
 @dataclass(frozen=True)
 class Key:
-    """``spellings``: the bytes that it has, by schema version; ``hashes``: of them and their content."""
+    """``spellings``: its bytes under each schema version; ``hashes``: of those and of their content."""
 
     spellings: frozenset[bytes] = field(repr=False)
     hashes: frozenset[str]
@@ -41,27 +41,27 @@ class Key:
 class KeyFiles:
     """Parquet files under a table's location, by their name in the store (bucket and path)."""
 
-    def __init__(self, table: Table, key: Key, place: str) -> None:
-        """``place``: in front of the columns `key`, `partition` and so on, as `_kafka.`"""
-        self._table, self._place = table, place
+    def __init__(self, table: Table, key: Key, column_prefix: str) -> None:
+        """``column_prefix``: of the columns `key`, `partition` and so on, such as `_kafka.`"""
+        self._table, self._column_prefix = table, column_prefix
         self._spellings = sorted(key.spellings)
-        self._hashes = [bytes.fromhex(one) for one in sorted(key.hashes)]
+        self._hashes = [bytes.fromhex(text) for text in sorted(key.hashes)]
         self._folder = PyArrowFileIO.parse_location(table.location())[2]
         self._store = arrow_store(table)
 
-    def listed(self, suffix: str = ".parquet") -> set[str]:
-        """All that are there, whether a snapshot refers to them or not."""
-        everything = pa_fs.FileSelector(self._folder, recursive=True, allow_not_found=True)
-        found = self._store.get_file_info(everything)
+    def stored(self, suffix: str = ".parquet") -> set[str]:
+        """All files in the store, whether a snapshot refers to them or not."""
+        folder = pa_fs.FileSelector(self._folder, recursive=True, allow_not_found=True)
+        files = self._store.get_file_info(folder)
         return {
-            one.path
-            for one in found
+            file.path
+            for file in files
             # The checkpoints of a Delta log are Parquet too, and hold no rows.
-            if one.is_file and one.path.endswith(suffix) and f"/{DELTA_LOG}/" not in one.path
+            if file.is_file and file.path.endswith(suffix) and f"/{DELTA_LOG}/" not in file.path
         }
 
     def of(self, snapshots: Iterable[Snapshot], *, and_removed: bool = False) -> set[str]:
-        """The data files of these snapshots; on request also those that their metadata remembers."""
+        """The data files of these snapshots; on request also those they have removed."""
         return {
             _name(entry.data_file.file_path)
             for manifest in self._manifests(snapshots)
@@ -74,27 +74,30 @@ class KeyFiles:
     def stray_manifests(self) -> set[str]:
         """Metadata of files that are gone, left by an expiry that was killed.
 
-        In this order: a manifest that some run is about to commit names only files that are there.
+        Manifests are listed before data files: one that a run is about to commit then names only files
+        that are listed too.
         """
-        listed, existing = self.listed(".avro"), self.listed()
+        manifests, data_files = self.stored(".avro"), self.stored()
         snapshots = self._table.refresh().snapshots()
         referred = {_name(manifest.manifest_path) for manifest in self._manifests(snapshots)}
         referred |= {_name(snapshot.manifest_list) for snapshot in snapshots}
 
         def is_stray(file: str) -> bool:
             names = {name for name in self._named_by(file) if name.startswith(f"{self._folder}/")}
-            return not names <= existing
+            return not names <= data_files
 
-        return {file for file in listed - referred if is_stray(file)}
+        return {file for file in manifests - referred if is_stray(file)}
 
     def _manifests(self, snapshots: Iterable[Snapshot]) -> list[ManifestFile]:
         io = self._table.io
-        return list({m.manifest_path: m for one in snapshots for m in one.manifests(io)}.values())
+        return list(
+            {m.manifest_path: m for snapshot in snapshots for m in snapshot.manifests(io)}.values()
+        )
 
     def _named_by(self, manifest: str) -> set[str]:
         try:
-            with self._store.open_input_file(manifest) as opened:
-                entries: list[Any] = list(fastavro.reader(opened))
+            with self._store.open_input_file(manifest) as stream:
+                entries: list[Any] = list(fastavro.reader(stream))
         except FileNotFoundError:
             return set()
         files = (
@@ -105,7 +108,7 @@ class KeyFiles:
     def holding(
         self, files: Iterable[str], counts: Callable[[Row], bool] = lambda _: True
     ) -> set[str]:
-        """Of the files, those with at least one row of the key that counts."""
+        """The files with at least one row of the key that counts."""
 
         def holds(file: str) -> bool:
             return any(counts(row) for row in self._rows(file))
@@ -115,33 +118,35 @@ class KeyFiles:
             return {file for file, yes in zip(files, readers.map(holds, files), strict=True) if yes}
 
     def delete(self, files: Iterable[str], storage: S3Connection) -> None:
-        # Not by Arrow: it would put markers for folders in the files' places.
+        # Not by Arrow: it would leave folder markers in place of the files.
         below = f"{self._folder}/"
         store_at(self._table.location(), storage).delete(file.removeprefix(below) for file in files)
 
     def _rows(self, file: str) -> Iterator[Row]:
-        wanted = {f"{self._place}{name}" for name in ("key", "key_hash", *_WHERE)}
+        needed = {f"{self._column_prefix}{name}" for name in ("key", "key_hash", *_WHERE)}
         try:
-            with self._store.open_input_file(file) as opened:
-                parquet = pq.ParquetFile(opened)
+            with self._store.open_input_file(file) as stream:
+                parquet = pq.ParquetFile(stream)
                 columns = [c.path for c in map(parquet.schema.column, range(len(parquet.schema)))]
-                for batch in parquet.iter_batches(columns=[c for c in columns if c in wanted]):
+                for batch in parquet.iter_batches(columns=[c for c in columns if c in needed]):
                     yield from self._rows_of_key(pa.Table.from_batches([batch]))
         except FileNotFoundError:  # expired meanwhile
             return
 
     def _rows_of_key(self, batch: pa.Table) -> list[Row]:
-        if self._place:
+        if self._column_prefix:
             batch = batch.flatten()
-        batch = batch.rename_columns([c.removeprefix(self._place) for c in batch.column_names])
-        is_it = pa.repeat(pa.scalar(False), batch.num_rows)
+        batch = batch.rename_columns(
+            [c.removeprefix(self._column_prefix) for c in batch.column_names]
+        )
+        is_key = pa.repeat(pa.scalar(False), batch.num_rows)
         for column, values in (("key", self._spellings), ("key_hash", self._hashes)):
             if column in batch.column_names:
-                known = batch[column].combine_chunks()
-                is_one = pc.is_in(known, value_set=pa.array(values, type=known.type))
-                is_it = pc.or_(is_it, is_one)
+                stored = batch[column].combine_chunks()
+                matches = pc.is_in(stored, value_set=pa.array(values, type=stored.type))
+                is_key = pc.or_(is_key, matches)
         where = [name for name in _WHERE if name in batch.column_names]
-        return batch.filter(is_it).select(where).to_pylist()  # type: ignore[no-any-return]
+        return batch.filter(is_key).select(where).to_pylist()  # type: ignore[no-any-return]
 
 
 _WHERE = ("partition", "offset", "topic_id")

@@ -1,6 +1,6 @@
-"""Marks rows as deleted by their place in the table's files, at the cost of the marks alone.
+"""Marks rows as deleted by their position in the table's files, at no other cost than the marks.
 
-Spark's own DELETE would look through the table once more to find the places, which are known here.
+Spark's own DELETE would scan the table again to find the positions, which are known here.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ _FILE_SCHEMA = pa.schema(
 def mark_deleted(catalog: RestCatalog, table: Table, branch: str, places: pa.Table) -> None:
     """One snapshot on the branch. ``places``: columns `_file`, `_pos`, and the row's `key_hash`.
 
-    The files must be of the partitioning that ``table`` has as it is here, by the key's hash.
+    The files must have the partitioning of ``table`` as it was loaded, by the key's hash.
     """
-    spec = table.spec()  # before a look at the table as it is by now: a rebuild may lay it out anew
+    spec = table.spec()  # before the refresh: a rebuild may have changed the layout since
     catalog.ask(table.refresh)
     (field,) = spec.fields
     bucket_of = field.transform.pyarrow_transform(table.schema().find_type(field.source_id))
@@ -78,7 +78,7 @@ def _write(table: Table, spec: PartitionSpec, bucket: int, places: pa.Table) -> 
         partition=Record(bucket),
         record_count=marks.num_rows,
         file_size_in_bytes=len(output),
-        # Readers open it only for the files in between.
+        # So that readers open it only for the data files in between.
         lower_bounds={PATH_ID: first},
         upper_bounds={PATH_ID: last},
     )

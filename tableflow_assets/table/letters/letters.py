@@ -1,4 +1,4 @@
-"""Records that could not be decoded, kept whole beside the topic's table until they can be."""
+"""Records that could not be decoded, kept complete beside the topic's table until they can be."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tableflow_assets.table.ledger import Entry
 
 RECORD = ("partition", "offset", "timestamp", "key", "value", "headers")
 PLACE = ("partition", "offset")
-FORSAKEN_AFTER_DAYS = 7  # longer than any rebuild: it would have seen them again by now
+FORSAKEN_AFTER_DAYS = 7  # longer than any rebuild, which would have seen them again by now
 _COLUMNS = """
     topic_id STRING COMMENT 'Kafka id of the topic, which a recreated topic does not share',
     partition INT, offset BIGINT, timestamp TIMESTAMP,
@@ -27,7 +27,7 @@ _COLUMNS = """
     run_id STRING COMMENT 'The run that saw it first',
     first_seen TIMESTAMP, last_seen TIMESTAMP
 """
-# What older tables do not have yet.
+# Columns that older tables lack.
 _LATER_COLUMNS = {
     "schema_id": "BIGINT COMMENT 'The schema that the header of the value names, known or not'",
     "message": "STRING COMMENT 'What the error means, in a sentence'",
@@ -35,8 +35,8 @@ _LATER_COLUMNS = {
         "STRING COMMENT 'The replay that took it up last; it became a row if the ledger knows it'"
     ),
 }
-# A record may have 10 MB. Parquet's writer looks at what it holds in memory only every so many rows,
-# and a reader takes up a whole group of rows: so it looks at every row, and groups are small.
+# A record may have 10 MB. Parquet's writer checks its memory only every so many rows, and a reader loads
+# a whole row group: so check at every row, and keep row groups small.
 _PROPERTIES = {
     "write.parquet.row-group-check-min-record-count": 1,
     "write.parquet.row-group-check-max-record-count": 100,
@@ -47,16 +47,17 @@ _PROPERTIES = {
 def ensure_dead_letter_table(
     spark: SparkSession, dead_table: str, location: str | None = None
 ) -> None:
-    """``location``: where it is made, if it is not there yet; None: where the catalog chooses."""
-    place = f" LOCATION '{location}'" if location else ""  # of plain letters, by the settings
+    """``location``: where to create it, if it does not exist yet; None: the catalog chooses."""
+    # The settings allow no quotes in a location.
+    location_clause = f" LOCATION '{location}'" if location else ""
     later = ", ".join(f"{name} {kind}" for name, kind in _LATER_COLUMNS.items())
     properties = ", ".join(f"'{name}' = '{value}'" for name, value in _PROPERTIES.items())
     spark.sql(
         f"CREATE TABLE IF NOT EXISTS {dead_table} ({_COLUMNS}, {later}) USING iceberg"
-        f"{place} TBLPROPERTIES ({properties})"
+        f"{location_clause} TBLPROPERTIES ({properties})"
     )
-    known = spark.table(dead_table).columns
-    missing = [f"{name} {kind}" for name, kind in _LATER_COLUMNS.items() if name not in known]
+    existing = spark.table(dead_table).columns
+    missing = [f"{name} {kind}" for name, kind in _LATER_COLUMNS.items() if name not in existing]
     if missing:
         spark.sql(f"ALTER TABLE {dead_table} ADD COLUMNS ({', '.join(missing)})")
         spark.sql(f"ALTER TABLE {dead_table} SET TBLPROPERTIES ({properties})")
@@ -72,9 +73,9 @@ def keep_dead_letters(
 ) -> None:
     """Write the records that a commit is about to pass over.
 
-    This comes before that commit, and may come again if the commit then fails: a record is known by
-    its place in the log, so the second time only moves ``last_seen`` and what is said about it. What
-    is kept once stays: a run that is set to skip takes nothing away from one that is not.
+    This happens before the commit, and again if the commit fails: a record is identified by its place
+    in the log, so the second time only updates ``last_seen`` and the error. What has been kept stays: a
+    run that is set to skip removes nothing that another run has kept.
     """
     ensure_dead_letter_table(spark, dead_table, location)
     content = ("key", "value", "headers")
@@ -91,15 +92,15 @@ def keep_dead_letters(
     )
     columns = ", ".join(letters.columns)
     values = ", ".join(f"seen.{name}" for name in letters.columns)
-    told = ", ".join(f"{name} = seen.{name}" for name in ("error", "message", "schema_id"))
-    kept = ", ".join(f"{name} = coalesce(kept.{name}, seen.{name})" for name in content)
+    updates = ", ".join(f"{name} = seen.{name}" for name in ("error", "message", "schema_id"))
+    backfills = ", ".join(f"{name} = coalesce(kept.{name}, seen.{name})" for name in content)
     with named_view(spark, letters) as view:
         spark.sql(
             f"""
             MERGE INTO {dead_table} AS kept USING {view} AS seen
             ON kept.partition = seen.partition AND kept.offset = seen.offset
                 AND {_of_table(entry, "kept.")} AND {_in_range(entry, "kept.")}
-            WHEN MATCHED THEN UPDATE SET {told}, {kept},
+            WHEN MATCHED THEN UPDATE SET {updates}, {backfills},
                 skipped = kept.skipped AND seen.skipped, last_seen = current_timestamp()
             WHEN NOT MATCHED THEN INSERT ({columns}, first_seen, last_seen)
             VALUES ({values}, current_timestamp(), current_timestamp())
@@ -108,10 +109,10 @@ def keep_dead_letters(
 
 
 def letters_aside(spark: SparkSession, dead_table: str, entry: Entry) -> DataFrame:
-    """The letters of this building of the table that have not become rows; skipped ones as well.
+    """The letters of the table's current lineage that have not become rows, skipped ones included.
 
-    Not those that retention dropped. Also those beyond what the table has read: a run has kept them
-    and did not commit, or not yet.
+    Without those that retention dropped. With those beyond what the table has read: a run has kept
+    them and has not committed, or not yet.
     """
     aside = spark.table(dead_table).filter(
         f"{_of_table(entry)} AND NOT {_is_one_of('replay_id', entry.replays)}"
@@ -120,7 +121,7 @@ def letters_aside(spark: SparkSession, dead_table: str, entry: Entry) -> DataFra
 
 
 def letters_to_replay(spark: SparkSession, dead_table: str, entry: Entry) -> DataFrame:
-    """As above, but only what the table has passed over for good, and kept whole."""
+    """As above, but only complete records that the table has passed over for good."""
     aside = letters_aside(spark, dead_table, entry)
     return aside.filter(f"NOT coalesce(skipped, false) AND {is_before(entry.end)}")
 
@@ -133,24 +134,23 @@ def letters_marked(spark: SparkSession, dead_table: str, entry: Entry, replay_id
 def letters_older_than(
     spark: SparkSession, dead_table: str, entry: Entry, before: int
 ) -> DataFrame:
-    """Those that retention is to drop now; ``before`` in milliseconds since 1970."""
+    """The letters for retention to drop now; ``before`` in milliseconds since 1970."""
     aside = letters_aside(spark, dead_table, entry)
     return aside.filter(f"timestamp < timestamp_millis({before}) AND {is_before(entry.end)}")
 
 
 def delete_dropped_letters(
-    spark: SparkSession, dead_table: str, entry: Entry, known: Sequence[Entry], before: int
+    spark: SparkSession, dead_table: str, entry: Entry, entries: Sequence[Entry], before: int
 ) -> int:
-    """Dropped letters that no snapshot counts on any more: a rollback brings none of them back.
+    """Delete dropped letters that no snapshot needs any more: a rollback brings none of them back.
 
-    ``known``: the entries of all snapshots that there are; ``entry`` is the newest. Letters of a
-    building of the table that no snapshot is from go by their age alone, unless a rebuild that is
-    only beginning may have written them.
+    ``entries``: of all existing snapshots; ``entry`` is the newest. Letters of a lineage that no
+    snapshot has go by their age alone, unless a rebuild that has only begun may have written them.
     """
-    of_table = [one for one in known if _of_table(one) == _of_table(entry)]
-    dropped = is_dropped(dropped_in_all((entry, *of_table)))
-    buildings = sorted({_of_table(one) for one in (entry, *known)})
-    of_none = " AND ".join(f"NOT ({one})" for one in buildings)
+    same_lineage = [e for e in entries if _of_table(e) == _of_table(entry)]
+    dropped = is_dropped(dropped_in_all((entry, *same_lineage)))
+    lineages = sorted({_of_table(e) for e in (entry, *entries)})
+    of_none = " AND ".join(f"NOT ({lineage})" for lineage in lineages)
     forsaken = f"last_seen < current_timestamp() - INTERVAL {FORSAKEN_AFTER_DAYS} DAYS"
     doomed = (
         f"({_of_table(entry)} AND {dropped})"
@@ -165,10 +165,10 @@ def delete_dropped_letters(
 def mark(
     spark: SparkSession, dead_table: str, places: DataFrame, entry: Entry, replay_id: str
 ) -> None:
-    """Let a replay take up the letters at these places.
+    """Claim the letters at these places for a replay.
 
-    Not those that a later replay has taken up (ids grow): this one has then lost its turn without
-    knowing it yet, and must not take them away again from under the other.
+    Not those that a later replay has claimed (ids grow): this one has then lost its turn without knowing
+    it yet, and must not take them away from the other.
     """
     is_free = (
         f"kept.replay_id IS NULL OR (kept.replay_id < {_text(replay_id)}"
@@ -188,10 +188,10 @@ def mark(
 def without_letters(
     spark: SparkSession, records: DataFrame, dead_table: str, entry: Entry
 ) -> DataFrame:
-    """Leave out the records that stand aside: what is a letter once becomes a row only by replay.
+    """Leave out the records that are dead letters: a letter becomes a row only by replay.
 
-    Needed wherever the log is read again, and a schema may have been registered meanwhile: the record
-    would be a row and a letter.
+    Needed wherever the log is read again: a schema may have been registered meanwhile, and the record
+    would be both a row and a letter.
     """
     ensure_dead_letter_table(spark, dead_table)  # an old one may lack a column
     aside = letters_aside(spark, dead_table, entry).select(*PLACE)
@@ -199,7 +199,7 @@ def without_letters(
 
 
 def see_again(spark: SparkSession, dead_table: str, entry: Entry) -> None:
-    """The letters of the offsets that the entry passes over."""
+    """Update ``last_seen`` of the letters in the offsets that the entry passes over."""
     passed_over = [
         f"(partition = {p} AND offset >= {entry.start.get(p, 0)} AND offset < {end})"
         for p, end in sorted(entry.end.items())
@@ -220,22 +220,22 @@ def _message(problem: Column) -> Column:
 
 
 def _of_table(entry: Entry, prefix: str = "") -> str:
-    """Letters of an earlier building of the table, or of a topic that was made anew, do not count."""
+    """Letters of an earlier lineage of the table, or of a topic since recreated, do not count."""
     topic_id, lineage = _text(entry.topic_id), _text(entry.lineage)
     return f"{prefix}topic_id = {topic_id} AND {prefix}lineage = {lineage}"
 
 
 def _in_range(entry: Entry, prefix: str) -> str:
-    """What the entry passes over, so that the files of older letters stay closed."""
+    """The entry's offsets, so that the files of older letters need not be read."""
     first = min(entry.start.values(), default=0)
     end = max(entry.end.values(), default=0)
     return f"{prefix}offset >= {first} AND {prefix}offset < {end}"
 
 
 def _is_one_of(column: str, values: Iterable[str]) -> str:
-    """Also for null, which is none of them."""
-    listed = ", ".join(_text(value) for value in values)
-    return f"coalesce({column} IN ({listed}), false)" if listed else "false"
+    """False for null, which is none of them."""
+    literals = ", ".join(_text(value) for value in values)
+    return f"coalesce({column} IN ({literals}), false)" if literals else "false"
 
 
 def _text(value: str) -> str:

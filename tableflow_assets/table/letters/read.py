@@ -1,4 +1,4 @@
-"""A topic's dead letters as people see them: counted by class, listed, or one of them whole.
+"""A topic's dead letters as people see them: counted by class, listed, or one in full.
 
 Read with pyiceberg, and only the columns that are needed: contents may be large.
 """
@@ -26,7 +26,7 @@ from tableflow_assets.lake.catalog import RestCatalog
 from tableflow_assets.settings.settings import Topic
 from tableflow_assets.table.ledger import Entry, Ledger, read_entries, read_ledger
 
-# Their constructors take a column's name, which their type hints do not know.
+# Their constructors accept a column's name, but their type hints do not say so.
 _EqualTo, _GreaterThanOrEqual = cast(Any, (EqualTo, GreaterThanOrEqual))
 STATES = ("waiting", "replayed", "skipped")
 LISTED = ("partition", "offset", "timestamp", "error", "schema_id", "run_id")
@@ -35,7 +35,7 @@ SEEN = ("first_seen", "last_seen")
 
 @dataclass(frozen=True)
 class LetterClass:
-    """All letters with the same error; ``example``: the place of one, `partition:offset`."""
+    """All letters with the same error; ``example``: where one of them is, as `partition:offset`."""
 
     error: str
     waiting: int
@@ -64,17 +64,17 @@ class NewestRun:
 
 
 class Letters:
-    """Those that count: of the topic as it is, of this building of its table, and committed."""
+    """The letters that count: of the current topic, of its table's current lineage, and committed."""
 
     def __init__(self, dead: Table | None, ledger: Ledger) -> None:
         self._dead, self._entry = dead, ledger.entry
 
     def classes(self, error: str | None = None) -> list[LetterClass]:
         """The most frequent first."""
-        found = self._read(("partition", "offset", "error", *SEEN), _of_class(error))
+        letters = self._read(("partition", "offset", "error", *SEEN), _of_class(error))
         classes = []
-        for name in pc.unique(found["error"]).to_pylist():
-            of_class = found.filter(pc.equal(found["error"], name))
+        for name in pc.unique(letters["error"]).to_pylist():
+            of_class = letters.filter(pc.equal(letters["error"], name))
             states = {
                 r["values"]: r["counts"] for r in pc.value_counts(of_class["state"]).to_pylist()
             }
@@ -88,25 +88,25 @@ class Letters:
                     message=explanation(name),
                 )
             )
-        return sorted(classes, key=lambda one: (-one.letters, one.error))
+        return sorted(classes, key=lambda letter_class: (-letter_class.letters, letter_class.error))
 
     def listed(self, limit: int, error: str | None = None) -> list[dict[str, Any]]:
-        """In the order of the log, the first so many."""
-        found = self._read((*LISTED, *SEEN), _of_class(error))
-        return found.slice(0, limit).to_pylist()  # type: ignore[no-any-return]
+        """The first ``limit``, in the order of the log."""
+        letters = self._read((*LISTED, *SEEN), _of_class(error))
+        return letters.slice(0, limit).to_pylist()  # type: ignore[no-any-return]
 
     def at(self, partition: int, offset: int) -> dict[str, Any] | None:
         where = And(_EqualTo("partition", partition), _EqualTo("offset", offset))
         columns = (*LISTED, *SEEN, "key", "value", "headers", "replay_id", "lineage")
-        found = self._read(columns, where).to_pylist()
-        return found[0] | {"message": explanation(found[0]["error"])} if found else None
+        letters = self._read(columns, where).to_pylist()
+        return letters[0] | {"message": explanation(letters[0]["error"])} if letters else None
 
     def count_in(self, start: Mapping[int, int], end: Mapping[int, int]) -> dict[str, int]:
-        """By class, of the offsets [start, end) of every partition; replayed or not."""
-        found = self._read(("partition", "offset", "error"))
-        found = found.filter(_between(found, start, end))
-        counts = pc.value_counts(found["error"]).to_pylist()
-        return {one["values"]: one["counts"] for one in counts}
+        """By class, in the offsets [start, end) of every partition; replayed or not."""
+        letters = self._read(("partition", "offset", "error"))
+        letters = letters.filter(_between(letters, start, end))
+        counts = pc.value_counts(letters["error"]).to_pylist()
+        return {count["values"]: count["counts"] for count in counts}
 
     def _read(self, columns: Sequence[str], where: BooleanExpression | None = None) -> pa.Table:
         """These columns and ``state``, in the order of the log.
@@ -119,21 +119,21 @@ class Letters:
             return pa.table(
                 {name: pa.array([], _TYPES.get(name, pa.string())) for name in [*names, "state"]}
             )
-        known = [name for name in names if name in self._dead.schema().column_names]
+        existing = [name for name in names if name in self._dead.schema().column_names]
         of_table = And(
             _EqualTo("topic_id", self._entry.topic_id), _EqualTo("lineage", self._entry.lineage)
         )
         scan = self._dead.scan(
-            row_filter=And(of_table, where or AlwaysTrue()), selected_fields=tuple(known)
+            row_filter=And(of_table, where or AlwaysTrue()), selected_fields=tuple(existing)
         )
-        found = scan.to_arrow()
+        letters = scan.to_arrow()
         for name in names:
-            if name not in known:
-                found = found.append_column(name, pa.nulls(len(found), pa.string()))
-        # What lies at or beyond the ledger's end was kept ahead of a commit that did not happen.
-        found = found.filter(_between(found, {}, self._entry.end))
-        found = found.filter(pc.invert(_are_dropped(found, self._entry)))
-        in_order = found.sort_by([("partition", "ascending"), ("offset", "ascending")])
+            if name not in existing:
+                letters = letters.append_column(name, pa.nulls(len(letters), pa.string()))
+        # Letters at or beyond the ledger's end were written ahead of a commit that did not happen.
+        letters = letters.filter(_between(letters, {}, self._entry.end))
+        letters = letters.filter(pc.invert(_are_dropped(letters, self._entry)))
+        in_order = letters.sort_by([("partition", "ascending"), ("offset", "ascending")])
         return in_order.append_column("state", _states(in_order, self._entry))
 
 
@@ -143,12 +143,12 @@ _TYPES = {"partition": pa.int32(), "offset": pa.int64(), "skipped": pa.bool_()} 
 
 
 def letters_of(catalog: RestCatalog, topic: Topic, table: Table) -> Letters:
-    """``table``: the topic's own, whose ledger says which letters count."""
+    """``table``: the topic's table, whose ledger says which letters count."""
     return Letters(catalog.find(topic.dead_letter_table), read_ledger(table))
 
 
 def newest_run(catalog: RestCatalog, topic: Topic, table: Table) -> NewestRun | None:
-    """None where no run has read anything yet, or the snapshots that told of it have expired."""
+    """None where no run has read anything yet, or the snapshots that recorded it have expired."""
     commits = [entry for _, entry in read_entries(table) if entry.kind == "records"]
     if not commits:
         return None
@@ -164,42 +164,42 @@ def newest_run(catalog: RestCatalog, topic: Topic, table: Table) -> NewestRun | 
 
 
 def kept_ahead(catalog: RestCatalog, topic: Topic, entry: Entry) -> int:
-    """How many letters an earlier attempt at the entry's offsets has kept before it failed."""
+    """How many letters an earlier attempt at the entry's offsets had written before it failed."""
     dead = catalog.find(topic.dead_letter_table)
     if dead is None:
         return 0
     of_table = And(_EqualTo("topic_id", entry.topic_id), _EqualTo("lineage", entry.lineage))
     first = _GreaterThanOrEqual("offset", min(entry.start.values(), default=0))
     columns = ("partition", "offset")
-    found = dead.scan(row_filter=And(of_table, first), selected_fields=columns).to_arrow()
-    return int(pc.sum(_between(found, entry.start, entry.end)).as_py() or 0)
+    letters = dead.scan(row_filter=And(of_table, first), selected_fields=columns).to_arrow()
+    return int(pc.sum(_between(letters, entry.start, entry.end)).as_py() or 0)
 
 
 def _of_class(error: str | None) -> BooleanExpression | None:
     return None if error is None else _EqualTo("error", error)
 
 
-def _states(found: pa.Table, entry: Entry) -> pa.Array:
+def _states(letters: pa.Table, entry: Entry) -> pa.Array:
     replays = pa.array(entry.replays, pa.string())
-    is_replayed = pc.is_in(found["replay_id"].cast(pa.string()), value_set=replays)
-    is_skipped = pc.fill_null(found["skipped"], False)
+    is_replayed = pc.is_in(letters["replay_id"].cast(pa.string()), value_set=replays)
+    is_skipped = pc.fill_null(letters["skipped"], False)
     return pc.if_else(is_replayed, "replayed", pc.if_else(is_skipped, "skipped", "waiting"))
 
 
-def _are_dropped(found: pa.Table, entry: Entry) -> pa.Array:
-    """Retention's; they are deleted only later."""
-    dropped = pa.array([False] * len(found), pa.bool_())
-    for one in entry.dropped:
-        before = pa.scalar(one.before * 1000, pa.timestamp("us", "UTC"))
-        is_old = pc.less(found["timestamp"], before)
-        dropped = pc.or_(dropped, pc.and_(is_old, _between(found, {}, one.end)))
+def _are_dropped(letters: pa.Table, entry: Entry) -> pa.Array:
+    """Dropped by retention, which deletes them only later."""
+    dropped = pa.array([False] * len(letters), pa.bool_())
+    for drop in entry.dropped:
+        before = pa.scalar(drop.before * 1000, pa.timestamp("us", "UTC"))
+        is_old = pc.less(letters["timestamp"], before)
+        dropped = pc.or_(dropped, pc.and_(is_old, _between(letters, {}, drop.end)))
     return dropped
 
 
-def _between(found: pa.Table, start: Mapping[int, int], end: Mapping[int, int]) -> pa.Array:
-    chosen = pa.array([False] * len(found), pa.bool_())
+def _between(letters: pa.Table, start: Mapping[int, int], end: Mapping[int, int]) -> pa.Array:
+    mask = pa.array([False] * len(letters), pa.bool_())
     for partition, to in end.items():
-        offset = found["offset"]
+        offset = letters["offset"]
         is_in = pc.and_(pc.greater_equal(offset, start.get(partition, 0)), pc.less(offset, to))
-        chosen = pc.or_(chosen, pc.and_(pc.equal(found["partition"], partition), is_in))
-    return chosen
+        mask = pc.or_(mask, pc.and_(pc.equal(letters["partition"], partition), is_in))
+    return mask
