@@ -37,7 +37,7 @@ def build_definitions(settings: Settings) -> dg.Definitions:
     topics, products = known_topics(settings), products_of(settings)
     windows = windows_of_products(products, topics)
     # A product's table is looked after as if it were a topic's.
-    tables = [*topics, *(product.topic for product in products)]
+    tables = [*topics, *(product.spec for product in products)]
     of_products = [product_key(product, settings.namespace) for product in products]
     drawn = reports(products, settings)
     comparisons = [exactly_once_check(topic, settings) for topic in topics]

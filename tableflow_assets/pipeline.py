@@ -26,7 +26,7 @@ from tableflow_assets.source.registry import Registry
 from tableflow_assets.source.steps import steps
 from tableflow_assets.table import commit as commits
 from tableflow_assets.table import known_tables
-from tableflow_assets.table.create import create_table, refuse_another_mode
+from tableflow_assets.table.create import create_table, mode_property, refuse_another_mode
 from tableflow_assets.table.delta.lifecycle import keep_in_step
 from tableflow_assets.table.entries import first_entry, next_entry, refuse_a_stale_plan
 from tableflow_assets.table.evolve import evolve
@@ -170,13 +170,14 @@ class Pipeline(TableHandle):
             reached("files_written")
             counts = decoded.counts()
             if counts.dead:
-                BadRecords(self, self.registry, schemas).settle(decoded.dead, counts.dead, entry)
+                bad = BadRecords(self, self.topic, self.registry, schemas)
+                bad.settle(decoded.dead, counts.dead, entry)
             reached("dead_letters_kept")
-        is_kept, bad = self.topic.bad_records == "dead_letter", counts.dead + set_aside
+        is_kept, not_rows = self.topic.bad_records == "dead_letter", counts.dead + set_aside
         return Committed(
             rows=counts.records - counts.dead,
-            dead_letters=bad if is_kept else 0,
-            skipped=0 if is_kept else bad,
+            dead_letters=not_rows if is_kept else 0,
+            skipped=0 if is_kept else not_rows,
             snapshots=(),
             keys_changed=keys_changed,
         )
@@ -208,7 +209,8 @@ class Pipeline(TableHandle):
             first = first_entry(topic, origin_of(self.log, topic))
             origin = replace(first, schema_ids=schemas.ids)
             columns = self.columns(schemas)
-            table = create_table(self.catalog, self.topic, columns, origin, self.state_dir)
+            mode = mode_property(self.topic)
+            table = create_table(self.catalog, self.topic, columns, origin, self.state_dir, mode)
         known_tables.remember(
             self.state_dir, self.topic, table.metadata.table_uuid, self.catalog.namespace
         )

@@ -18,6 +18,7 @@ from tableflow_assets.pipeline import Pipeline
 from tableflow_assets.product.products import Product, products_of
 from tableflow_assets.product.runner import Runner
 from tableflow_assets.publish.publisher import Publisher
+from tableflow_assets.settings.managed_table import ManagedTable
 from tableflow_assets.settings.settings import Settings, Topic
 from tableflow_assets.source.discovery import discover, known_topics
 from tableflow_assets.source.log import Log
@@ -97,15 +98,15 @@ class Tableflow:
         discover(self.settings, self.log)
         return known_topics(self.settings)
 
-    def tables(self, names: Iterable[str] = ()) -> tuple[Topic, ...]:
-        """For work on tables, wherever their rows come from: topics, and products as if they were."""
+    def tables(self, names: Iterable[str] = ()) -> tuple[ManagedTable, ...]:
+        """For work on tables, wherever their rows come from: those of topics and of products."""
         if wanted := tuple(names):
             return tuple(self.table(name) for name in wanted)
-        return (*self.topics(), *(product.topic for product in self.products))
+        return (*self.topics(), *(product.spec for product in self.products))
 
-    def table(self, name: str) -> Topic:
+    def table(self, name: str) -> ManagedTable:
         if name in self.settings.products:
-            return next(product.topic for product in self.products if product.name == name)
+            return next(product.spec for product in self.products if product.name == name)
         return self.topic(name)
 
     def topic(self, name: str) -> Topic:
@@ -122,8 +123,8 @@ class Tableflow:
             )
         return found
 
-    def existing_table(self, topic: Topic) -> Table:
-        return existing_table(self.catalog, self.settings.state_dir, topic)
+    def existing_table(self, table: ManagedTable) -> Table:
+        return existing_table(self.catalog, self.settings.state_dir, table)
 
     @cached_property
     def products(self) -> tuple[Product, ...]:
@@ -143,10 +144,10 @@ class Tableflow:
     def runner(self, product: Product) -> Runner:
         """A product's table with its way from its inputs."""
         return Runner(
-            spec=product.topic, product=product, publisher=self.publisher, **self._connections()
+            spec=product.spec, product=product, publisher=self.publisher, **self._connections()
         )
 
-    def handle(self, table: Topic) -> TableHandle:
+    def handle(self, table: ManagedTable) -> TableHandle:
         """Any table, for work that never touches the log."""
         return TableHandle(spec=table, **self._connections())
 

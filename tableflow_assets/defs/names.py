@@ -5,6 +5,7 @@ from __future__ import annotations
 import dagster as dg
 
 from tableflow_assets.product.products import Input, Product
+from tableflow_assets.settings.managed_table import ManagedTable
 from tableflow_assets.settings.settings import Topic
 
 CHECK_NAME = "exactly_once"
@@ -18,12 +19,12 @@ def topic_key(topic: Topic) -> dg.AssetKey:
     return dg.AssetKey(["kafka", topic.name])
 
 
-def table_key(topic: Topic, namespace: str) -> dg.AssetKey:
-    return dg.AssetKey([namespace, topic.table])
+def table_key(table: ManagedTable, namespace: str) -> dg.AssetKey:
+    return dg.AssetKey([namespace, table.table])
 
 
 def product_key(product: Product, namespace: str) -> dg.AssetKey:
-    return table_key(product.topic, namespace)
+    return table_key(product.spec, namespace)
 
 
 def input_key(read: Input, namespace: str) -> dg.AssetKey:
@@ -31,6 +32,6 @@ def input_key(read: Input, namespace: str) -> dg.AssetKey:
     return dg.AssetKey([namespace, read.table])
 
 
-def table_pool(topic: Topic) -> str:
+def table_pool(table: ManagedTable) -> str:
     """What writes to one table waits for each other. The commits are fenced in any case."""
-    return f"tableflow_{topic.table}"
+    return f"tableflow_{table.table}"

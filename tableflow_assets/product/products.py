@@ -12,6 +12,7 @@ from pathlib import Path
 from tableflow_assets.base.errors import SettingsError
 from tableflow_assets.product import flink
 from tableflow_assets.product.definition import CHANGED, ITSELF, Definition, parse, unusable
+from tableflow_assets.settings.managed_table import ManagedTable
 from tableflow_assets.settings.product_options import ProductOptions
 from tableflow_assets.settings.settings import Settings, Topic
 
@@ -46,10 +47,10 @@ class Product:
     inputs: tuple[Input, ...]
 
     @cached_property
-    def topic(self) -> Topic:
-        """As if its rows came from a topic of its own: so its table is looked after like any other."""
+    def spec(self) -> ManagedTable:
+        """Its table, which is kept like any other: one window per day of its event time."""
         options, time = self.options, self.definition.header.event_time
-        return Topic(
+        return ManagedTable(
             name=self.name,
             description=self.definition.header.description,
             partition_by=(f"days(`{time.replace('`', '``')}`)",),

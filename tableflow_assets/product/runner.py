@@ -155,7 +155,7 @@ class Runner(TableHandle):
         if table is None or table.current_snapshot() is None:
             table = ensure_product_table(self.catalog, self.product, wanted, self.state_dir)
         table = evolve(self.catalog, table, wanted)
-        keep_in_step(self.catalog, table, self.product.topic)
+        keep_in_step(self.catalog, table, self.product.spec)
         return table
 
     def table(self) -> tuple[Table | None, Ledger | None]:

@@ -76,9 +76,7 @@ def ensure_product_table(
         DELETE_MODE: MARK_ROWS,
         TIME_PROPERTY: product.definition.header.event_time,
     }
-    return create_table(
-        catalog, product.topic, columns, first_entry(product), state_dir, properties
-    )
+    return create_table(catalog, product.spec, columns, first_entry(product), state_dir, properties)
 
 
 def first_entry(product: Product) -> Entry:

@@ -31,7 +31,8 @@ from tableflow_assets.publish.status import (
     not_of_its_format,
     nothing_to_show,
 )
-from tableflow_assets.settings.settings import Settings, Topic
+from tableflow_assets.settings.managed_table import ManagedTable
+from tableflow_assets.settings.settings import Settings
 
 # By those that a reader's catalog gets its own knowledge from: Snowflake reads Glue, or a REST catalog.
 LAST = ("snowflake",)
@@ -50,13 +51,15 @@ class Publisher:
         found = [made(name, block, self.owner.storage) for name, block in blocks]
         return tuple(sorted(found, key=lambda one: one.kind in LAST))
 
-    def catalogs_of(self, topic: Topic, only: str | None = None) -> tuple[PublishingCatalog, ...]:
+    def catalogs_of(
+        self, topic: ManagedTable, only: str | None = None
+    ) -> tuple[PublishingCatalog, ...]:
         """Those that the settings want the topic's table in; of these, only the one asked for."""
         wanted = (one for one in self.catalogs if topic.is_shown_in(one.name))
         return tuple(one for one in wanted if only in (None, one.name))
 
     def publish(
-        self, topic: Topic, *, patient: bool = False, only: str | None = None
+        self, topic: ManagedTable, *, patient: bool = False, only: str | None = None
     ) -> list[CatalogStatus]:
         """Let every catalog of the topic show its table as it is now; raises nothing of theirs.
 
@@ -72,11 +75,11 @@ class Publisher:
 
         return self._of_each(self.catalogs_of(topic, only), act)
 
-    def look(self, topic: Topic, *, only: str | None = None) -> list[CatalogStatus]:
+    def look(self, topic: ManagedTable, *, only: str | None = None) -> list[CatalogStatus]:
         """What every catalog of the topic shows. Changes nothing."""
         return self._of_each(self.catalogs_of(topic, only), lambda one: self._looked(one, topic))
 
-    def repair(self, topic: Topic) -> list[CatalogStatus]:
+    def repair(self, topic: ManagedTable) -> list[CatalogStatus]:
         """As `publish`, patiently; what shows an earlier table of the topic is replaced, too."""
 
         def mend(catalog: PublishingCatalog) -> CatalogStatus:
@@ -86,13 +89,13 @@ class Publisher:
 
         return self._of_each(self.catalogs_of(topic), mend)
 
-    def not_told(self, topic: Topic, table: Table) -> list[str]:
+    def not_told(self, topic: ManagedTable, table: Table) -> list[str]:
         """A hint, for the sensor: the catalogs that were not told of the table as it is now."""
         told = table.metadata_location
         chosen = self.catalogs_of(topic)
         return [one.name for one in chosen if _read(self._mark(one, topic.table)) != told]
 
-    def unwanted(self, topics: Sequence[Topic]) -> list[CatalogStatus]:
+    def unwanted(self, topics: Sequence[ManagedTable]) -> list[CatalogStatus]:
         """What is shown, and should not be: tables that are in no settings, or not for that catalog."""
         wanted = {(c.name, topic.table) for topic in topics for c in self.catalogs_of(topic)}
         found = []
@@ -144,7 +147,7 @@ class Publisher:
     def _done(
         self,
         catalog: PublishingCatalog,
-        topic: Topic,
+        topic: ManagedTable,
         act: Callable[[publishing.Load], object],
     ) -> CatalogStatus:
         published: list[SourceTable] = []
@@ -177,7 +180,7 @@ class Publisher:
             snapshot=told.snapshot,
         )
 
-    def _looked(self, catalog: PublishingCatalog, topic: Topic) -> CatalogStatus:
+    def _looked(self, catalog: PublishingCatalog, topic: ManagedTable) -> CatalogStatus:
         blank = CatalogStatus(catalog.name, catalog.kind, topic.table, topic.name, "pending")
         try:
             source = self.source(topic.table, topic.description or "")

@@ -1,4 +1,4 @@
-"""A topic's table: made once, with the beginning of its ledger in its first snapshot."""
+"""A table is created once, with the beginning of its ledger in its first snapshot."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pyiceberg.table import Table
 
 from tableflow_assets.base.errors import ModeChanged
 from tableflow_assets.lake.catalog import RestCatalog
+from tableflow_assets.settings.managed_table import ManagedTable
 from tableflow_assets.settings.settings import Topic
 from tableflow_assets.table.formats import formats_property, shared_folder_property
 from tableflow_assets.table.layout import layout_of
@@ -28,51 +29,55 @@ PRODUCT = "product"  # the mode of tables that are made of other tables
 
 def create_table(
     catalog: RestCatalog,
-    topic: Topic,
+    spec: ManagedTable,
     schema: Schema,
     origin: Entry,
     lock_folder: Path,
-    properties: Mapping[str, str] | None = None,
+    properties: Mapping[str, str],
 ) -> Table:
-    """Create the table with an empty first snapshot that says where in the log it begins.
+    """Create the table with an empty first snapshot that says where it begins.
 
-    ``properties``: those that differ from what the topic's settings say.
+    ``properties``: those that do not follow from how every table is kept, such as its mode.
     """
     # Not every REST catalog creates atomically: of two creates at once both may succeed, with two
     # different tables. So creation goes through one lock for all processes on this state folder.
     lock_folder.mkdir(parents=True, exist_ok=True)
-    with (lock_folder / f"create-{topic.table}.lock").open("w") as lock:
+    with (lock_folder / f"create-{spec.table}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         catalog.ensure_namespace()
-        table = catalog.find(topic.table) or _create(catalog, topic, schema, properties or {})
+        table = catalog.find(spec.table) or _create(catalog, spec, schema, properties)
         if table.current_snapshot() is None:
             catalog.ask(lambda: _begin(table, origin))
         return table
 
 
 def _begin(table: Table, origin: Entry) -> None:
-    nothing = pa.Table.from_batches([], schema=table.schema().as_arrow())
+    no_rows = pa.Table.from_batches([], schema=table.schema().as_arrow())
     with table.transaction() as transaction:
         transaction.set_properties(shared_folder_property(table))
-        transaction.append(nothing, snapshot_properties={PROPERTY: origin.to_property()})
+        transaction.append(no_rows, snapshot_properties={PROPERTY: origin.to_property()})
 
 
 def _create(
-    catalog: RestCatalog, topic: Topic, schema: Schema, properties: Mapping[str, str]
+    catalog: RestCatalog, spec: ManagedTable, schema: Schema, properties: Mapping[str, str]
 ) -> Table:
-    layout = layout_of(topic, schema)
-    known = {**mode_property(topic), **formats_property(topic), **location_property(topic)}
-    known |= {"format-version": "2", **properties}
-    chosen = own_location(topic, catalog.namespace, topic.table)
-    with refused_location_named(chosen):
+    layout = layout_of(spec, schema)
+    location = own_location(spec, catalog.namespace, spec.table)
+    with refused_location_named(location):
         return catalog.ask(
             lambda: catalog.iceberg.create_table(
-                catalog.identifier(topic.table),
+                catalog.identifier(spec.table),
                 schema,
-                location=chosen,
+                location=location,
                 partition_spec=layout.partitions,
                 sort_order=layout.order,
-                properties=layout.properties | known,
+                properties={
+                    **layout.properties,
+                    **formats_property(spec),
+                    **location_property(spec),
+                    "format-version": "2",
+                    **properties,
+                },
             )
         )
 
@@ -88,7 +93,7 @@ def mode_property(topic: Topic) -> dict[str, str]:
 def refuse_another_mode(table: Table, topic: Topic) -> None:
     if mode_of(table) != topic.mode:
         raise ModeChanged(
-            f"The table {'.'.join(table.name())} was made in mode {mode_of(table)}; the settings now"
+            f"The table {'.'.join(table.name())} was created in mode {mode_of(table)}; the settings now"
             f" say {topic.mode} for {topic.name!r}.",
-            f"Set it back, or build the table anew from the log: tableflow rebuild {topic.name}",
+            f"Set it back, or rebuild the table from the log: tableflow rebuild {topic.name}",
         )

@@ -8,7 +8,7 @@ from pyiceberg.table import Table
 
 from tableflow_assets.lake.catalog import RestCatalog
 from tableflow_assets.settings.blocks import Format
-from tableflow_assets.settings.settings import Topic
+from tableflow_assets.settings.managed_table import ManagedTable
 from tableflow_assets.table.retrying import insist
 
 PROPERTY = "tableflow.formats"
@@ -16,7 +16,7 @@ TOPIC_PROPERTY = "tableflow.topic"
 DATA_PATH = "write.data.path"
 
 
-def formats_property(topic: Topic) -> dict[str, str]:
+def formats_property(topic: ManagedTable) -> dict[str, str]:
     return {PROPERTY: ",".join(topic.formats)}
 
 
@@ -48,7 +48,7 @@ def topic_of(table: Table) -> str:
     return table.properties.get(TOPIC_PROPERTY) or table.name()[-1]
 
 
-def keep_formats(catalog: RestCatalog, table: Table, topic: Topic) -> Table:
+def keep_formats(catalog: RestCatalog, table: Table, topic: ManagedTable) -> Table:
     """Bring the table's property in line with the settings."""
     properties = formats_property(topic)
     if table.properties.get(PROPERTY) == properties[PROPERTY]:

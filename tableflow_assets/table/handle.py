@@ -11,7 +11,7 @@ from pyiceberg.table import Table
 from pyspark.sql import SparkSession
 
 from tableflow_assets.lake.catalog import RestCatalog
-from tableflow_assets.settings.settings import Topic
+from tableflow_assets.settings.managed_table import ManagedTable
 from tableflow_assets.table import commit as commits
 from tableflow_assets.table import known_tables
 from tableflow_assets.table.delta.mirror import follow
@@ -21,7 +21,7 @@ from tableflow_assets.table.delta.mirror import follow
 class TableHandle:
     """Holds connections, no state: the table has that."""
 
-    spec: Topic
+    spec: ManagedTable
     catalog: RestCatalog
     spark_catalog: str
     state_dir: Path

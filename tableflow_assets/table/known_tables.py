@@ -17,10 +17,10 @@ from pyiceberg.table import Table
 from tableflow_assets.base.errors import TableflowError, TableGone
 from tableflow_assets.base.files import replace_file
 from tableflow_assets.lake.catalog import RestCatalog
-from tableflow_assets.settings.settings import Topic
+from tableflow_assets.settings.managed_table import ManagedTable
 
 
-def remember(state_dir: Path, topic: Topic, uuid: UUID, namespace: str) -> None:
+def remember(state_dir: Path, topic: ManagedTable, uuid: UUID, namespace: str) -> None:
     """Note the table's uuid; costs a read of one small file where it is known already."""
     name, text = _name(topic, namespace), str(uuid)
     if remembered(state_dir).get(name) == text:
@@ -29,7 +29,7 @@ def remember(state_dir: Path, topic: Topic, uuid: UUID, namespace: str) -> None:
         _write(state_dir, remembered(state_dir) | {name: text})
 
 
-def forget(state_dir: Path, topic: Topic, namespace: str) -> None:
+def forget(state_dir: Path, topic: ManagedTable, namespace: str) -> None:
     """The table may be made anew."""
     name = _name(topic, namespace)
     if name not in remembered(state_dir):
@@ -38,7 +38,7 @@ def forget(state_dir: Path, topic: Topic, namespace: str) -> None:
         _write(state_dir, {n: u for n, u in remembered(state_dir).items() if n != name})
 
 
-def refuse_a_vanished_table(state_dir: Path, topic: Topic, namespace: str) -> None:
+def refuse_a_vanished_table(state_dir: Path, topic: ManagedTable, namespace: str) -> None:
     """To be called where the catalog has no such table."""
     name = _name(topic, namespace)
     if (uuid := remembered(state_dir).get(name)) is not None:
@@ -49,7 +49,9 @@ def refuse_a_vanished_table(state_dir: Path, topic: Topic, namespace: str) -> No
         )
 
 
-def existing_table(catalog: RestCatalog, state_dir: Path, topic: Topic, to: str = "") -> Table:
+def existing_table(
+    catalog: RestCatalog, state_dir: Path, topic: ManagedTable, to: str = ""
+) -> Table:
     """``to``: what is to be done with it, where that needs rows: then making it now would not help."""
     table = catalog.find(topic.table)
     if table is not None:
@@ -88,7 +90,7 @@ def _only_writer(state_dir: Path) -> Iterator[None]:
         yield
 
 
-def _name(topic: Topic, namespace: str) -> str:
+def _name(topic: ManagedTable, namespace: str) -> str:
     return f"{namespace}.{topic.table}"
 
 

@@ -29,7 +29,7 @@ from pyiceberg.table.update import (
 
 from tableflow_assets.base.errors import CommitConflict
 from tableflow_assets.lake.catalog import RestCatalog
-from tableflow_assets.settings.settings import Topic
+from tableflow_assets.settings.managed_table import ManagedTable
 from tableflow_assets.table.commit import REBUILD
 from tableflow_assets.table.formats import TOPIC_PROPERTY
 from tableflow_assets.table.layout_fields import KEY_BUCKET, partition_fields, sort_order
@@ -45,7 +45,7 @@ class Layout:
     properties: dict[str, str]
 
 
-def layout_of(topic: Topic, schema: Schema, earlier: Iterable[PartitionSpec] = ()) -> Layout:
+def layout_of(topic: ManagedTable, schema: Schema, earlier: Iterable[PartitionSpec] = ()) -> Layout:
     """The layout that the settings ask for, over these columns.
 
     ``earlier``: the partitionings that the table has had. A field that comes back is reused; a new one
@@ -56,7 +56,7 @@ def layout_of(topic: Topic, schema: Schema, earlier: Iterable[PartitionSpec] = (
     return Layout(partitions, sort_order(topic, schema), _properties(topic))
 
 
-def lay_out(catalog: RestCatalog, table: Table, topic: Topic) -> Table:
+def lay_out(catalog: RestCatalog, table: Table, topic: ManagedTable) -> Table:
     """Give the table the layout of the settings, in one commit; no row is touched.
 
     The schema must have the columns already. Makes no request where nothing has changed.
@@ -64,7 +64,7 @@ def lay_out(catalog: RestCatalog, table: Table, topic: Topic) -> Table:
     return _evolve(catalog, table, layout_of(topic, table.schema(), table.specs().values()))
 
 
-def keep_layout(catalog: RestCatalog, table: Table, topic: Topic) -> Table:
+def keep_layout(catalog: RestCatalog, table: Table, topic: ManagedTable) -> Table:
     """As ``lay_out``, during a normal run: it leaves alone what only a rebuild may change.
 
     That is the number of buckets of a table with keys: a batch of changes looks rows up by bucket, and
@@ -81,7 +81,7 @@ def keep_layout(catalog: RestCatalog, table: Table, topic: Topic) -> Table:
     return _evolve(catalog, table, layout)
 
 
-def _properties(topic: Topic) -> dict[str, str]:
+def _properties(topic: ManagedTable) -> dict[str, str]:
     # With keys: mark replaced rows instead of rewriting their files, so that a batch costs in
     # proportion to its size; with one delete file per bucket, not per data file.
     return {

@@ -41,7 +41,7 @@ from tableflow_assets.settings.layout_terms import (
     shown,
     sort_term,
 )
-from tableflow_assets.settings.settings import Topic
+from tableflow_assets.settings.managed_table import ManagedTable
 from tableflow_assets.table.schema_diff import type_text
 
 # No column can have these names: fields of values that begin with `_kafka` are refused.
@@ -66,7 +66,7 @@ def time_column(table: Table) -> Column:
 
 
 def partition_fields(
-    topic: Topic, schema: Schema, earlier: Sequence[PartitionField]
+    topic: ManagedTable, schema: Schema, earlier: Sequence[PartitionField]
 ) -> list[PartitionField]:
     """``earlier``: the fields that the table has had so far: equal ones are reused, their names avoided."""
     next_id = count(
@@ -89,7 +89,7 @@ def partition_fields(
     return fields
 
 
-def sort_order(topic: Topic, schema: Schema) -> SortOrder:
+def sort_order(topic: ManagedTable, schema: Schema) -> SortOrder:
     fields = []
     for text in topic.sort_by:
         term = sort_term(text)
@@ -120,7 +120,7 @@ def field_at(schema: Schema, column: Column) -> NestedField | None:
     return field
 
 
-def _terms(topic: Topic) -> Iterator[tuple[str, PartitionTerm]]:
+def _terms(topic: ManagedTable) -> Iterator[tuple[str, PartitionTerm]]:
     if topic.is_keyed:
         yield "key_buckets", PartitionTerm("bucket", KEY_HASH, topic.key_buckets)
         return
@@ -129,7 +129,7 @@ def _terms(topic: Topic) -> Iterator[tuple[str, PartitionTerm]]:
         yield text, term._replace(column=TIMESTAMP) if term.transform == "window" else term
 
 
-def _transform(topic: Topic, term: PartitionTerm) -> Transform[Any, Any]:
+def _transform(topic: ManagedTable, term: PartitionTerm) -> Transform[Any, Any]:
     if term.transform == "window":
         return _WITHOUT_NUMBER[f"{topic.window}s"]
     if term.transform == "bucket":
@@ -139,7 +139,7 @@ def _transform(topic: Topic, term: PartitionTerm) -> Transform[Any, Any]:
     return _WITHOUT_NUMBER[term.transform]
 
 
-def _usual_name(topic: Topic, term: PartitionTerm) -> str:
+def _usual_name(topic: ManagedTable, term: PartitionTerm) -> str:
     """The name Iceberg's tools would give the field, in characters that every engine accepts."""
     if term.transform == "window":
         return WINDOW_FIELD
@@ -172,7 +172,7 @@ def _free_name(
     raise AssertionError("unreachable")
 
 
-def _field(topic: Topic, schema: Schema, column: Column, text: str) -> NestedField:
+def _field(topic: ManagedTable, schema: Schema, column: Column, text: str) -> NestedField:
     if (field := field_at(schema, column)) is not None:
         return field
     # The part of the path that does exist shows where the mistake is.
@@ -194,7 +194,7 @@ def _field(topic: Topic, schema: Schema, column: Column, text: str) -> NestedFie
 
 
 def _refuse_duplicates(
-    topic: Topic,
+    topic: ManagedTable,
     source: NestedField,
     transform: Transform[Any, Any],
     previous: list[PartitionField],
@@ -212,11 +212,13 @@ def _refuse_duplicates(
             raise _unusable(topic, text, why, "Keep the finer one.")
 
 
-def _wrong_type(topic: Topic, text: str, column: Column, source: NestedField) -> SettingsError:
+def _wrong_type(
+    topic: ManagedTable, text: str, column: Column, source: NestedField
+) -> SettingsError:
     return _unusable(topic, text, f"{shown(column)} is of type {type_text(source.field_type)}")
 
 
-def _unusable(topic: Topic, text: str, why: str, next_step: str = "") -> SettingsError:
+def _unusable(topic: ManagedTable, text: str, why: str, next_step: str = "") -> SettingsError:
     return SettingsError(
         f"The table of {topic.name!r} cannot be laid out by {text!r}: {why}.",
         next_step or "Choose another transform or column in `partition_by` and `sort_by`.",

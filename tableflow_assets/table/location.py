@@ -9,12 +9,12 @@ from pyiceberg.exceptions import BadRequestError, ValidationError
 from pyiceberg.table import Table
 
 from tableflow_assets.base.errors import LocationChanged, SettingsError
-from tableflow_assets.settings.settings import Topic
+from tableflow_assets.settings.managed_table import ManagedTable
 
 PROPERTY = "tableflow.location"  # the topic's option, as it was when the table was created
 
 
-def own_location(topic: Topic, namespace: str, table: str) -> str | None:
+def own_location(topic: ManagedTable, namespace: str, table: str) -> str | None:
     """None: the catalog chooses.
 
     Topics may share a `location`, by the defaults or a pattern, and each has a second table for its dead
@@ -25,11 +25,11 @@ def own_location(topic: Topic, namespace: str, table: str) -> str | None:
     return f"{topic.location.rstrip('/')}/{namespace}/{table}"
 
 
-def location_property(topic: Topic) -> dict[str, str]:
+def location_property(topic: ManagedTable) -> dict[str, str]:
     return {PROPERTY: topic.location} if topic.location else {}
 
 
-def refuse_another_location(table: Table, topic: Topic) -> None:
+def refuse_another_location(table: Table, topic: ManagedTable) -> None:
     original = table.properties.get(PROPERTY, "")
     if original.rstrip("/") == (topic.location or "").rstrip("/"):
         return

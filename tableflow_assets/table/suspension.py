@@ -32,7 +32,7 @@ from tableflow_assets.base.errors import (
     UnsupportedSchema,
 )
 from tableflow_assets.lake.catalog import RestCatalog
-from tableflow_assets.settings.settings import Topic
+from tableflow_assets.settings.managed_table import ManagedTable
 from tableflow_assets.table.known_tables import refuse_a_vanished_table
 
 PROPERTY = "tableflow.suspended"
@@ -75,7 +75,7 @@ class Suspension:
     resolve: str
 
     @classmethod
-    def because_of(cls, error: TableflowError, topic: Topic) -> Suspension:
+    def because_of(cls, error: TableflowError, topic: ManagedTable) -> Suspension:
         kind = next(kind for kind in SUSPENDING if isinstance(error, kind)).__name__
         return cls(
             reason=error.problem,
@@ -88,14 +88,14 @@ class Suspension:
         return json.dumps(asdict(self), sort_keys=True)
 
     @classmethod
-    def from_property(cls, text: str, topic: Topic) -> Suspension:
+    def from_property(cls, text: str, topic: ManagedTable) -> Suspension:
         try:
             document = json.loads(text)
             return cls(**{name: str(document[name]) for name in cls.__annotations__})
         except (ValueError, TypeError, KeyError):  # set by hand: somebody still wants it stopped
             return cls(text, error="", since="", resolve=f"tableflow resume {topic.name}")
 
-    def to_error(self, topic: Topic) -> Suspended:
+    def to_error(self, topic: ManagedTable) -> Suspended:
         advice = ADVICE.get(self.error, "`{resolve}` ends it.")
         since = f" since {self.since}" if self.since else ""
         return Suspended(
@@ -104,13 +104,15 @@ class Suspension:
         )
 
 
-def suspension_of(table: Table, topic: Topic) -> Suspension | None:
+def suspension_of(table: Table, topic: ManagedTable) -> Suspension | None:
     """As of when the table was loaded; makes no request."""
     text = table.properties.get(PROPERTY)
     return Suspension.from_property(text, topic) if text else None
 
 
-def find_suspension(catalog: RestCatalog, topic: Topic, state_dir: Path) -> Suspension | None:
+def find_suspension(
+    catalog: RestCatalog, topic: ManagedTable, state_dir: Path
+) -> Suspension | None:
     """As it is now. A table that has vanished counts as suspended too, though it has no property."""
     table = catalog.find(topic.table)
     if table is not None:
@@ -123,7 +125,7 @@ def find_suspension(catalog: RestCatalog, topic: Topic, state_dir: Path) -> Susp
 
 
 @contextmanager
-def suspending(catalog: RestCatalog, topic: Topic) -> Iterator[Table | None]:
+def suspending(catalog: RestCatalog, topic: ManagedTable) -> Iterator[Table | None]:
     """Refuses a suspended topic; suspends it where the body meets what no later run can mend.
 
     Yields the table as it was loaded to look, None where there is none.
@@ -140,7 +142,7 @@ def suspending(catalog: RestCatalog, topic: Topic) -> Iterator[Table | None]:
         raise suspension.to_error(topic) from error
 
 
-def suspend(catalog: RestCatalog, topic: Topic, error: TableflowError) -> Suspension | None:
+def suspend(catalog: RestCatalog, topic: ManagedTable, error: TableflowError) -> Suspension | None:
     """Record it, once; the first reason stays. None where there is no table to record it on."""
     table = catalog.find(topic.table)
     # A table that vanished and is back was only out of sight, as while a catalog starts.
@@ -156,7 +158,7 @@ def suspend(catalog: RestCatalog, topic: Topic, error: TableflowError) -> Suspen
 
 
 def suspend_if_possible(
-    catalog: RestCatalog, topic: Topic, error: TableflowError
+    catalog: RestCatalog, topic: ManagedTable, error: TableflowError
 ) -> Suspension | None:
     """As ``suspend``; None also where it could not be recorded."""
     try:
@@ -166,7 +168,7 @@ def suspend_if_possible(
         return None
 
 
-def clear(catalog: RestCatalog, topic: Topic) -> Suspension | None:
+def clear(catalog: RestCatalog, topic: ManagedTable) -> Suspension | None:
     """End the suspension and return it; None if there was none."""
     table = catalog.find(topic.table)
     if table is None or (suspension := suspension_of(table, topic)) is None:

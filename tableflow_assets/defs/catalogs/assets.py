@@ -14,7 +14,8 @@ from tableflow_assets.defs.names import table_key
 from tableflow_assets.defs.resources import IcebergCatalogResource
 from tableflow_assets.publish.publisher import Publisher
 from tableflow_assets.publish.status import CatalogStatus, state_of_all
-from tableflow_assets.settings.settings import Settings, Topic
+from tableflow_assets.settings.managed_table import ManagedTable
+from tableflow_assets.settings.settings import Settings
 
 GROUP = "catalogs"
 KINDS = {"glue": "glue", "unity": "databricks", "snowflake": "snowflake", "rest": "iceberg"}
@@ -28,11 +29,13 @@ def check_name(catalog: str) -> str:
     return f"published_to_{catalog}"
 
 
-def tables_in(catalog: str, tables: Sequence[Topic]) -> list[Topic]:
+def tables_in(catalog: str, tables: Sequence[ManagedTable]) -> list[ManagedTable]:
     return [table for table in tables if table.is_shown_in(catalog)]
 
 
-def catalog_asset(name: str, tables: Sequence[Topic], settings: Settings) -> dg.AssetsDefinition:
+def catalog_asset(
+    name: str, tables: Sequence[ManagedTable], settings: Settings
+) -> dg.AssetsDefinition:
     """Materialized: every table of this catalog is published there as it is now."""
     shown = tables_in(name, tables)
 
@@ -63,14 +66,14 @@ def catalog_asset(name: str, tables: Sequence[Topic], settings: Settings) -> dg.
 
 
 def catalog_checks(
-    tables: Sequence[Topic], settings: Settings
+    tables: Sequence[ManagedTable], settings: Settings
 ) -> Iterator[dg.AssetChecksDefinition]:
     for name in settings.catalogs:
         for table in tables_in(name, tables):
             yield _check(name, table, settings)
 
 
-def _check(name: str, table: Topic, settings: Settings) -> dg.AssetChecksDefinition:
+def _check(name: str, table: ManagedTable, settings: Settings) -> dg.AssetChecksDefinition:
     key = table_key(table, settings.namespace)
 
     @dg.asset_check(
@@ -87,7 +90,7 @@ def _check(name: str, table: Topic, settings: Settings) -> dg.AssetChecksDefinit
 
 def tell(
     context: dg.OpExecutionContext | dg.AssetExecutionContext,
-    table: Topic,
+    table: ManagedTable,
     settings: Settings,
     standings: Sequence[CatalogStatus],
 ) -> None:

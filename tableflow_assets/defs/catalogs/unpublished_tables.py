@@ -12,7 +12,8 @@ from tableflow_assets.defs.catalogs.assets import catalog_key
 from tableflow_assets.defs.our_runs import RUN_TAG, is_under_way
 from tableflow_assets.defs.resources import IcebergCatalogResource
 from tableflow_assets.publish.publisher import Publisher
-from tableflow_assets.settings.settings import Settings, Topic
+from tableflow_assets.settings.managed_table import ManagedTable
+from tableflow_assets.settings.settings import Settings
 
 SENSOR_NAME = "unpublished_tables"
 CATALOG_TAG = "tableflow/catalog"
@@ -21,7 +22,9 @@ EVERY_SECONDS = 30
 LONGEST_WAIT_SECONDS = 600
 
 
-def unpublished_tables_sensor(tables: Sequence[Topic], settings: Settings) -> dg.SensorDefinition:
+def unpublished_tables_sensor(
+    tables: Sequence[ManagedTable], settings: Settings
+) -> dg.SensorDefinition:
     keys = {name: catalog_key(name) for name in settings.catalogs}
 
     @dg.sensor(
@@ -74,7 +77,7 @@ class Waiting(BaseModel):
 
 
 def _behind(
-    publisher: Publisher, tables: Sequence[Topic], instance: dg.DagsterInstance
+    publisher: Publisher, tables: Sequence[ManagedTable], instance: dg.DagsterInstance
 ) -> list[str]:
     """The catalogs that were not told of the newest state of one of their tables.
 

@@ -8,12 +8,13 @@ from tableflow_assets.defs.metadata import health_metadata
 from tableflow_assets.defs.names import MAINTENANCE_CHECK_NAME, table_key
 from tableflow_assets.defs.resources import IcebergCatalogResource
 from tableflow_assets.operate.maintenance.health import Health, health
-from tableflow_assets.settings.settings import Settings, Topic
+from tableflow_assets.settings.managed_table import ManagedTable
+from tableflow_assets.settings.settings import Settings
 
 LONGEST_REASON = 300  # characters; the table of needs has all of it
 
 
-def maintenance_check(topic: Topic, settings: Settings) -> dg.AssetChecksDefinition:
+def maintenance_check(topic: ManagedTable, settings: Settings) -> dg.AssetChecksDefinition:
     key = table_key(topic, settings.namespace)
 
     @dg.asset_check(

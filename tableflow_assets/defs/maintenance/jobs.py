@@ -12,7 +12,8 @@ from tableflow_assets.defs.maintenance.steps import COMPACT_OP
 from tableflow_assets.defs.our_runs import RUN_TAG, is_under_way
 from tableflow_assets.defs.resources import IcebergCatalogResource
 from tableflow_assets.operate.maintenance.health import health
-from tableflow_assets.settings.settings import Settings, Topic
+from tableflow_assets.settings.managed_table import ManagedTable
+from tableflow_assets.settings.settings import Settings
 from tableflow_assets.table.suspension import find_suspension
 
 JOB_NAME = "maintain"
@@ -25,7 +26,7 @@ TAGS = {
 }
 
 
-def maintenance_jobs(topics: Sequence[Topic], settings: Settings) -> list[dg.JobDefinition]:
+def maintenance_jobs(topics: Sequence[ManagedTable], settings: Settings) -> list[dg.JobDefinition]:
     ops = MaintenanceOps(topics, settings)
 
     @dg.job(
@@ -59,14 +60,14 @@ def _named(step: dg.OpDefinition) -> Any:
 
 
 def maintenance_schedules(
-    topics: Sequence[Topic], settings: Settings
+    topics: Sequence[ManagedTable], settings: Settings
 ) -> Iterator[dg.ScheduleDefinition]:
     for topic in topics:
         if topic.maintenance is not None:
             yield _schedule(topic, settings)
 
 
-def _schedule(topic: Topic, settings: Settings) -> dg.ScheduleDefinition:
+def _schedule(topic: ManagedTable, settings: Settings) -> dg.ScheduleDefinition:
     name = f"{JOB_NAME}_{topic.table}"
 
     @dg.schedule(
@@ -96,7 +97,7 @@ def _schedule(topic: Topic, settings: Settings) -> dg.ScheduleDefinition:
 def _why_not(
     context: dg.ScheduleEvaluationContext,
     name: str,
-    topic: Topic,
+    topic: ManagedTable,
     settings: Settings,
     catalog: IcebergCatalogResource,
 ) -> str | None:

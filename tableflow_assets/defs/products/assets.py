@@ -33,7 +33,7 @@ def product_asset(
     @dg.multi_asset(
         specs=[spec],
         name=spec.key.to_python_identifier(),
-        pool=table_pool(product.topic),
+        pool=table_pool(product.spec),
         backfill_policy=dg.BackfillPolicy.single_run(),
     )
     def update(
@@ -49,7 +49,7 @@ def product_asset(
             return
         reached("before_event")
         _Report(context, runner, settings.namespace, windows).tell(done)
-        tell(context, product.topic, settings, done.catalogs)
+        tell(context, product.spec, settings, done.catalogs)
         yield dg.MaterializeResult()
 
     return update
@@ -106,7 +106,7 @@ class _Report:
         """The Delta log's version, once its check is told; nothing where there is none."""
         if "delta" not in self._product.options.formats:
             return {}
-        evaluation = mirror_evaluation(self._key, self._product.topic, self._runner.catalog)
+        evaluation = mirror_evaluation(self._key, self._product.spec, self._runner.catalog)
         self._context.log_event(evaluation)
         kept = ("delta_version", "delta_path")
         return {name: value for name, value in evaluation.metadata.items() if name in kept}

@@ -13,14 +13,15 @@ from tableflow_assets.defs.metadata import delta_metadata
 from tableflow_assets.defs.names import MIRROR_CHECK_NAME, table_key
 from tableflow_assets.defs.resources import IcebergCatalogResource
 from tableflow_assets.lake.catalog import RestCatalog
-from tableflow_assets.settings.settings import Settings, Topic
+from tableflow_assets.settings.managed_table import ManagedTable
+from tableflow_assets.settings.settings import Settings
 from tableflow_assets.table.delta.lifecycle import MirrorStatus, mirror_status
 from tableflow_assets.table.delta.mirror import catch_up
 from tableflow_assets.table.formats import keep_formats
 from tableflow_assets.table.suspension import suspension_of
 
 
-def delta_mirror_check(topic: Topic, settings: Settings) -> dg.AssetChecksDefinition:
+def delta_mirror_check(topic: ManagedTable, settings: Settings) -> dg.AssetChecksDefinition:
     key = table_key(topic, settings.namespace)
 
     @dg.asset_check(
@@ -38,7 +39,7 @@ def delta_mirror_check(topic: Topic, settings: Settings) -> dg.AssetChecksDefini
 
 
 def mirror_evaluation(
-    key: dg.AssetKey, topic: Topic, catalog: RestCatalog
+    key: dg.AssetKey, topic: ManagedTable, catalog: RestCatalog
 ) -> dg.AssetCheckEvaluation:
     """What the check says; a run of the table says it too, after its commits."""
     try:
@@ -84,7 +85,9 @@ def _evaluation(key: dg.AssetKey, *, passed: bool, why: str) -> dg.AssetCheckEva
     )
 
 
-def _refused(key: dg.AssetKey, topic: Topic, error: TableflowError) -> dg.AssetCheckEvaluation:
+def _refused(
+    key: dg.AssetKey, topic: ManagedTable, error: TableflowError
+) -> dg.AssetCheckEvaluation:
     resolve = f"tableflow repair {topic.name}"
     can_repair = isinstance(error, MirrorError)
     return dg.AssetCheckEvaluation(

@@ -9,7 +9,7 @@ from pyiceberg.table import Table
 
 from tableflow_assets.base.errors import MirrorError, UnsupportedInDelta
 from tableflow_assets.lake.catalog import RestCatalog
-from tableflow_assets.settings.settings import Topic
+from tableflow_assets.settings.managed_table import ManagedTable
 from tableflow_assets.table.delta import log as logs
 from tableflow_assets.table.delta import vectors
 from tableflow_assets.table.delta.changes import states_since
@@ -37,7 +37,7 @@ class MirrorStatus:
     snapshot: int | None = None  # the state that it shows
 
 
-def keep_in_step(catalog: RestCatalog, table: Table, topic: Topic) -> None:
+def keep_in_step(catalog: RestCatalog, table: Table, topic: ManagedTable) -> None:
     """As the settings say: a log that shows what the table was when it was loaded, or none."""
     if is_delta(table) and "delta" not in topic.formats:
         # Else it would go on to promise files that compaction removes. Before the table says that it

@@ -25,12 +25,9 @@ class BadRecords:
     """As the topic's `bad_records` says."""
 
     handle: TableHandle
+    topic: Topic
     registry: Registry
     schemas: Schemas
-
-    @property
-    def topic(self) -> Topic:
-        return self.handle.spec
 
     def settle(self, bad: DataFrame, count: int, entry: Entry) -> None:
         with persisted(bad) as records:
