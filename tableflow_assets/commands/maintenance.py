@@ -13,7 +13,7 @@ from tableflow_assets.settings.settings import load_settings
 from tableflow_assets.settings.values import age
 
 if TYPE_CHECKING:
-    from tableflow_assets.operate.maintenance.maintain import Step
+    from tableflow_assets.operate.maintenance.maintain import MaintenanceStep
     from tableflow_assets.pipeline import Pipeline
 
 DEFAULT = "status"
@@ -202,8 +202,8 @@ def run(topics: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
     """Do all that `status` says is needed; a step that fails stops no other."""
     from tableflow_assets.operate.maintenance.maintain import maintain
 
-    def tell(topic: str) -> Callable[[Step], None]:
-        def on_step(step: Step) -> None:
+    def tell(topic: str) -> Callable[[MaintenanceStep], None]:
+        def on_step(step: MaintenanceStep) -> None:
             if step.state == "begins" and not as_json:
                 console.print(f"{topic}: {step.kind} ({step.why})", markup=False, highlight=False)
 

@@ -12,7 +12,7 @@ from tableflow_assets.commands.show import console, json_option, print_json
 from tableflow_assets.settings.settings import load_settings
 
 if TYPE_CHECKING:
-    from tableflow_assets.operate.repair import Repaired, Step
+    from tableflow_assets.operate.repair import Repaired, RepairStep
 
 
 @click.command()
@@ -39,7 +39,7 @@ def repair(topic: str, window: str | None, until: str | None, dry_run: bool, as_
     pipeline = tableflow.pipeline(tableflow.topic(topic))
     only = Span(*windows_from_to(pipeline.topic, window, until or window)) if window else None
 
-    def tell(step: Step) -> None:
+    def tell(step: RepairStep) -> None:
         if not as_json:
             _say(f"{step.problem}\n  {'Would do' if dry_run else 'Now'}: {step.remedy}")
 

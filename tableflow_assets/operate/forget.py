@@ -1,7 +1,7 @@
 """Erase all records of one key: from the table, its dead letters, and the history of both.
 
-What is in the Kafka log stays there until retention, or a tombstone and compaction, remove it. The
-ledger remembers the key's hash, so that no later run or rebuild brings the records back.
+The Kafka log keeps its records until retention, or a tombstone and compaction, remove them. The ledger
+remembers the key's hash, so that no later run or rebuild brings the records back.
 """
 
 from __future__ import annotations
@@ -47,25 +47,25 @@ class Report:
 
 def find(pipeline: Pipeline, typed: str, form: Form = "text") -> Report:
     """What there is to erase. Removes nothing."""
-    return _Found(pipeline, typed, form).report()
+    return _KeyErasure(pipeline, typed, form).report()
 
 
 def forget(pipeline: Pipeline, typed: str, form: Form = "text", run_id: str = "") -> Report:
-    """Erase; killed anywhere in it, the same call again does the rest."""
+    """Erase the key; if this is killed half-way, calling it again does the rest."""
     for attempt in range(CONFLICT_RETRIES + 1):
-        found = _Found(pipeline, typed, form)
+        erasure = _KeyErasure(pipeline, typed, form)
         try:
-            found.commit(run_id)
+            erasure.commit(run_id)
         except CommitConflict:
             if attempt == CONFLICT_RETRIES:
                 raise
             continue
-        return found.purge()
+        return erasure.purge()
     raise AssertionError("unreachable")
 
 
-class _Found:
-    """A key, and all that has it, as of one state of the table."""
+class _KeyErasure:
+    """One key, and everything that holds it as of one state of the table."""
 
     def __init__(self, pipeline: Pipeline, typed: str, form: Form) -> None:
         self.pipeline = pipeline
@@ -81,7 +81,7 @@ class _Found:
             if dead is not None:
                 letters = pipeline.spark.table(pipeline.dead_letter_table)
                 self.dead_rows = search.count(letters.filter(self._read_letters))
-        # Complete only now: with every spelling that was met on the way.
+        # Complete only now, with every spelling that the counts have come across.
         self.key, self.spellings = search.key, search.spellings()
         self.table = self._erasure(table, "_kafka.", is_doomed=self._brings_it_back)
         self.dead = self._erasure(dead, "", counts=self._is_read_letter) if dead else None
@@ -96,12 +96,12 @@ class _Found:
         )
 
     def commit(self, run_id: str) -> None:
-        """Take the rows out and write it down: one step for readers, and for other writers."""
-        found = self.report()
+        """Delete the rows and record it in one commit, for readers and for other writers."""
+        report = self.report()
         is_recorded = is_forgotten(self.ledger.entry, self.key.hashes)
-        was_read = bool(found.dead_letters) or self._was_read_from_log
-        # Where files hold the key it is written down again: that fences all commits planned before.
-        if not found.table and (is_recorded or not was_read):
+        was_read = bool(report.dead_letters) or self._was_read_from_log
+        # Where files hold the key it is recorded again: that fences off all commits planned before.
+        if not report.table and (is_recorded or not was_read):
             return
         entry = replace(
             self.ledger.entry,
@@ -120,24 +120,26 @@ class _Found:
             pipeline.commit_and_mirror(table, branch, base)
 
     def purge(self) -> Report:
-        """After the commit: the dead letters, and whatever still leads to the rows."""
-        found = replace(self.report(), erased=True)
-        recorded = {one.key_hash for one in read_ledger(self.table.table).entry.forgotten}
-        if found.found_nothing and not self.key.hashes <= recorded:
-            return found
-        # Also where nothing was found: an earlier call may have been killed just before its end.
+        """After the commit: the dead letters, and whatever still refers to the rows."""
+        report = replace(self.report(), erased=True)
+        recorded_hashes = {
+            forgotten.key_hash for forgotten in read_ledger(self.table.table).entry.forgotten
+        }
+        if report.found_nothing and not self.key.hashes <= recorded_hashes:
+            return report
+        # Even if nothing was found: an earlier call may have been killed just before its end.
         table = self.table.purge(self.rows, self._is_read)
         if self.dead is None:
-            return replace(found, table=table)
-        if found.dead_letters:
+            return replace(report, table=table)
+        if report.dead_letters:
             if self.dead_rows:
                 self._delete(self.pipeline.dead_letter_table, "key", self._read_letters)
             self.dead.rewrite(MAIN_BRANCH)
             self.dead.seal(MAIN_BRANCH, {})
         dead_letters = self.dead.purge(self.dead_rows, self._is_read_letter)
-        return replace(found, table=table, dead_letters=dead_letters)
+        return replace(report, table=table, dead_letters=dead_letters)
 
-    def _erasure(self, table: Table, place: str, **rules: Any) -> Erasure:
+    def _erasure(self, table: Table, column_prefix: str, **rules: Any) -> Erasure:
         pipeline = self.pipeline
         return Erasure(
             pipeline.spark,
@@ -145,15 +147,15 @@ class _Found:
             pipeline.catalog,
             table,
             self.key,
-            place,
+            column_prefix,
             **rules,
         )
 
-    # --- which of it goes ---------------------------------------------------------------------
+    # --- what is erased ---------------------------------------------------------------------
 
     @property
     def _was_read_from_log(self) -> bool:
-        return any(place.records > place.unread for place in self.log)
+        return any(part.records > part.unread for part in self.log)
 
     def _is_read(self, row: Row) -> bool:
         return bool(row["offset"] < self.ledger.committed.get(row["partition"], 0))
@@ -163,24 +165,24 @@ class _Found:
 
     @property
     def _read_letters(self) -> str:
-        """As ``_is_read_letter``, in SQL. The others belong to a run that is about to commit them."""
+        """``_is_read_letter`` in SQL. The others belong to a run that is about to commit them."""
         of_another_topic = f"topic_id <> '{self.ledger.topic_id}'"
         committed = self.ledger.committed.items()
         read = [f"(partition = {p} AND offset < {offset})" for p, offset in committed]
         return f"({' OR '.join([of_another_topic, *read])})"
 
     def _brings_it_back(self, table: Table, ref: str) -> bool:
-        """A rebuild that began before, and does not know that the key is to be left out."""
+        """Whether it is a rebuild that began earlier and does not know to leave the key out."""
         if not ref.startswith(commits.REBUILD) or not self._was_read_from_log:
             return False
         try:
-            known = {f.key_hash: f.before for f in read_ledger(table, ref).entry.forgotten}
+            forgotten = {f.key_hash: f.before for f in read_ledger(table, ref).entry.forgotten}
         except LedgerError:
             return True
         committed = self.ledger.committed.items()
         return any(
-            known.get(one, {}).get(partition, 0) < offset
-            for one in self.key.hashes
+            forgotten.get(key_hash, {}).get(partition, 0) < offset
+            for key_hash in self.key.hashes
             for partition, offset in committed
         )
 

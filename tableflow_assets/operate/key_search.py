@@ -1,4 +1,4 @@
-"""All records of one key: what a person typed, found under every spelling that it has."""
+"""All records of one key, as a person typed it, under every spelling that it has."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class InLog:
 
 
 class KeySearch:
-    """``key`` grows with every spelling that is met on the way."""
+    """``key`` grows with every spelling that a search comes across."""
 
     def __init__(self, pipeline: Pipeline, ledger: Ledger, typed: str, form: Form) -> None:
         self.pipeline, self.ledger = pipeline, ledger
@@ -44,10 +44,10 @@ class KeySearch:
         self.key = self._key(key_spellings(typed, form, self.keys))
 
     def count(self, rows: DataFrame) -> int:
-        """Of rows with a column ``key``."""
-        found = self._of_key(rows).groupBy("key", "bytes").count().collect()
-        self._met(found)
-        return sum(row["count"] for row in found)
+        """How many rows have the key; they need a column ``key``."""
+        counts = self._of_key(rows).groupBy("key", "bytes").count().collect()
+        self._add_spellings(counts)
+        return sum(row["count"] for row in counts)
 
     def in_log(self) -> tuple[InLog, ...]:
         log = self.pipeline.log
@@ -56,56 +56,59 @@ class KeySearch:
         except TopicNotFound:
             return ()
         earliest, end = log.earliest(topic), log.end(topic)
-        whole = Plan(topic, tuple(OffsetRange(p, earliest[p], end[p]) for p in topic.partitions))
-        if not whole.size:
+        plan = Plan(topic, tuple(OffsetRange(p, earliest[p], end[p]) for p in topic.partitions))
+        if not plan.size:
             return ()
-        records = read_records(self.pipeline.spark, log.access, whole)
-        offsets = F.array_sort(F.collect_list("offset"))
-        found = (
+        records = read_records(self.pipeline.spark, log.access, plan)
+        sorted_offsets = F.array_sort(F.collect_list("offset"))
+        rows = (
             self._of_key(records)
             .groupBy("partition", "key", "bytes")
-            .agg(offsets.alias("offsets"))
+            .agg(sorted_offsets.alias("offsets"))
             .collect()
         )
-        self._met(found)
+        self._add_spellings(rows)
         by_partition: dict[int, list[int]] = {}
-        for row in found:
+        for row in rows:
             by_partition.setdefault(row["partition"], []).extend(row["offsets"])
-        # Of a topic that was made anew, nothing was read.
+        # Nothing has been read yet of a topic that was recreated.
         is_same = topic.topic_id == self.ledger.topic_id
         read = self.ledger.committed if is_same else {}
         return tuple(
             InLog(
                 partition=partition,
-                records=len(known),
-                unread=sum(offset >= read.get(partition, 0) for offset in known),
-                first_offsets=tuple(sorted(known)[:OFFSETS_SHOWN]),
+                records=len(offsets),
+                unread=sum(offset >= read.get(partition, 0) for offset in offsets),
+                first_offsets=tuple(sorted(offsets)[:OFFSETS_SHOWN]),
             )
-            for partition, known in sorted(by_partition.items())
+            for partition, offsets in sorted(by_partition.items())
         )
 
     def spellings(self) -> DataFrame:
         return self._as_data(self.key.spellings)
 
     def _key(self, spellings: tuple[bytes, ...]) -> Key:
-        typed = self._as_data(spellings)  # first of all: functions need the session
+        typed = self._as_data(spellings)  # must come first: functions need the session
         key = F.col("key")
-        by_bytes, by_content = (_in_hex(key_hash(key, one)) for one in (Raw(), self.keys))
-        found = typed.select("key", by_bytes.alias("bytes"), by_content.alias("content"))
-        hashed = {bytes(row["key"]): row for row in found.collect()}
-        contents = [hashed[one]["content"] for one in spellings]  # the newest version's first
-        content = next((known for known in contents if known), None)
-        # An older version may mean another key by it, where a field had another default.
-        same = [one for one in spellings if hashed[one]["content"] in (None, content)]
-        hashes = {hashed[one]["bytes"] for one in same} | ({content} if content else set())
-        return Key(frozenset(same), frozenset(hashes))
+        by_bytes, by_content = (
+            _in_hex(key_hash(key, serialization)) for serialization in (Raw(), self.keys)
+        )
+        hash_rows = typed.select("key", by_bytes.alias("bytes"), by_content.alias("content"))
+        hashed = {bytes(row["key"]): row for row in hash_rows.collect()}
+        # The newest version's first.
+        contents = [hashed[spelling]["content"] for spelling in spellings]
+        content = next((text for text in contents if text), None)
+        # An older version may give another key, where a field had another default.
+        same_key = [s for s in spellings if hashed[s]["content"] in (None, content)]
+        hashes = {hashed[s]["bytes"] for s in same_key} | ({content} if content else set())
+        return Key(frozenset(same_key), frozenset(hashes))
 
     def _of_key(self, records: DataFrame) -> DataFrame:
-        known = records.filter(has_key(F.col("key"), sorted(self.key.hashes), self.keys))
-        return known.withColumn("bytes", _in_hex(key_hash(F.col("key"), Raw())))
+        matches = records.filter(has_key(F.col("key"), sorted(self.key.hashes), self.keys))
+        return matches.withColumn("bytes", _in_hex(key_hash(F.col("key"), Raw())))
 
-    def _met(self, rows: list[Any]) -> None:
-        """Take in the spellings that were found by the key's content."""
+    def _add_spellings(self, rows: list[Any]) -> None:
+        """Add the spellings that were found by the key's content."""
         self.key = Key(
             self.key.spellings | {bytes(row["key"]) for row in rows},
             self.key.hashes | {row["bytes"] for row in rows},
@@ -113,7 +116,9 @@ class KeySearch:
 
     def _as_data(self, spellings: Iterable[bytes]) -> DataFrame:
         """Not as text in a query: plans are written to logs."""
-        return self.pipeline.spark.createDataFrame([(one,) for one in spellings], "key binary")
+        return self.pipeline.spark.createDataFrame(
+            [(spelling,) for spelling in spellings], "key binary"
+        )
 
 
 def _keys_of(pipeline: Pipeline) -> Serialization:
@@ -122,7 +127,7 @@ def _keys_of(pipeline: Pipeline) -> Serialization:
     except UnsupportedSchema:
         if pipeline.topic.is_keyed:
             raise
-        return Raw()  # no matter to a table of records: their keys are kept as bytes
+        return Raw()  # a table of records keeps keys as bytes, whatever their schema
 
 
 def _in_hex(column: Column) -> Column:

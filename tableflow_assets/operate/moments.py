@@ -18,7 +18,7 @@ TAG_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,127}")
 
 @dataclass(frozen=True)
 class Moment:
-    """One of the three is set; ``text``: as it was written."""
+    """One of the three is set; ``text``: as typed."""
 
     text: str
     snapshot: int | None = None
@@ -29,12 +29,12 @@ class Moment:
     def milliseconds(self) -> int:
         if self.time is None:
             raise ValueError(f"{self.text} is not a time")
-        # Iceberg counts whole milliseconds: all that happened within this one has happened.
+        # Iceberg counts whole milliseconds: everything within this one counts as past.
         return int(self.time.timestamp() * 1000)
 
 
 def moment(text: str, now: datetime | None = None) -> Moment:
-    """A date is its first moment. No tag that we make can look like any of the others."""
+    """A date means its first moment. No tag of ours can look like any of the other forms."""
     text, now = text.strip(), now or datetime.now(UTC)
     if re.fullmatch(r"[0-9]{1,19}", text):
         return Moment(text, snapshot=int(text))
@@ -42,7 +42,7 @@ def moment(text: str, now: datetime | None = None) -> Moment:
         return Moment(text, tag=text)
     time = _time(text, now)
     if time > now:
-        raise NoSuchState(f"{text!r} is in the future.", "Choose a moment that was.")
+        raise NoSuchState(f"{text!r} is in the future.", "Choose a moment in the past.")
     return Moment(text, time=time)
 
 
@@ -50,11 +50,11 @@ def _time(text: str, now: datetime) -> datetime:
     try:
         if ago := _AGO.fullmatch(text):
             return now - timedelta(**{f"{ago[2]}s": int(ago[1])})
-        known = datetime.fromisoformat(text)
-        known = known.replace(tzinfo=known.tzinfo or UTC).astimezone(UTC)
-        known.timestamp()
+        time = datetime.fromisoformat(text)
+        time = time.replace(tzinfo=time.tzinfo or UTC).astimezone(UTC)
+        time.timestamp()
     except (ValueError, OverflowError) as error:
         raise NoSuchState(
-            f"{text!r} is no moment that can be understood.", f"Write {FORMS}."
+            f"{text!r} is not a moment that can be understood.", f"Write {FORMS}."
         ) from error
-    return known
+    return time

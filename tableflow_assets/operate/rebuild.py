@@ -24,7 +24,7 @@ from tableflow_assets.table.layout import lay_out
 from tableflow_assets.table.ledger import Forgotten, Ledger, read_entries, read_ledger
 from tableflow_assets.verify.verify import verify
 
-OLD_ROWS = "tableflow_before_rebuild"  # with the time behind it: the tag of what was replaced
+OLD_ROWS = "tableflow_before_rebuild"  # followed by the time: the tag of what was replaced
 ATTEMPTS = 10
 OnPlan = Callable[[int], None]  # how many offsets there are to read
 
@@ -35,11 +35,11 @@ def rebuild(
     on_plan: OnPlan = lambda _: None,
     on_commit: OnCommit = lambda *_: None,
 ) -> Committed:
-    """Replace all rows by what the log holds, in the mode that the settings say now.
+    """Replace all rows by what the log holds, in the mode of the current settings.
 
     The new rows grow on a branch and are compared with the log there; then the table moves to them in
     one step. Readers see the old rows until that moment, and find them under a tag afterwards.
-    It ends a suspension: the new rows owe nothing to what was wrong with the old ones.
+    It ends a suspension: whatever was wrong with the old rows does not affect the new ones.
     """
     topic = pipeline.log.identify(pipeline.topic.name)
     table = _table_to_rebuild(pipeline, topic)
@@ -49,11 +49,11 @@ def rebuild(
     total = NOTHING
     with (
         commits.own_branch(pipeline.catalog, table, _head(table), commits.REBUILD) as branch,
-        # After the branch, which tells other runs to leave the layout alone.
+        # After the branch: its existence tells other runs to leave the layout alone.
         _laid_out_for_its_mode(pipeline, table, lineage),
     ):
         commits.empty_branch(pipeline.catalog, table, branch, begin)
-        growing = _Growing(pipeline, topic, table, branch, run_id)
+        new_rows = _NewRows(pipeline, topic, table, branch, run_id)
         for attempt in range(ATTEMPTS):
             base = _head(pipeline.catalog.ask(table.refresh))
             if _forgotten(table, topic) != begin.forgotten:
@@ -61,9 +61,9 @@ def rebuild(
                     f"A key of {pipeline.topic.name!r} was erased during the rebuild.",
                     "The table is as it was. Run the rebuild again: it leaves that key out.",
                 )
-            total = total.and_then(growing.catch_up(on_plan, on_commit))
-            # A run that added to the old rows meanwhile costs one more, short, round.
-            growing.refuse_if_wrong(newest_commit_only=attempt > 0)
+            total = total.and_then(new_rows.catch_up(on_plan, on_commit))
+            # A run that has added to the old rows meanwhile costs one more short round.
+            new_rows.refuse_if_wrong(newest_commit_only=attempt > 0)
             try:
                 tag = f"{OLD_ROWS}_{time.time_ns() // 1_000_000}"
                 head = pipeline.commit_and_mirror(
@@ -79,13 +79,13 @@ def rebuild(
             return replace(total, snapshots=(head,))
         raise CommitConflict(
             f"Other runs kept committing to the table of {pipeline.topic.name!r}.",
-            "Turn the new_offsets sensor off for the time of the rebuild, and run it again.",
+            "Turn the new_offsets sensor off during the rebuild, and run it again.",
         )
 
 
 @dataclass(frozen=True)
-class _Growing:
-    """The new rows, on their branch."""
+class _NewRows:
+    """The new rows, as they grow on their branch."""
 
     pipeline: Pipeline
     topic: TopicIdentity
@@ -95,16 +95,16 @@ class _Growing:
 
     def catch_up(self, on_plan: OnPlan, on_commit: OnCommit) -> Committed:
         pipeline, total = self.pipeline, NOTHING
-        planned = plan(pipeline.log, self.topic, self.ledger())
-        on_plan(planned.size)
-        for step in steps(pipeline.log, planned, pipeline.topic):
+        backlog = plan(pipeline.log, self.topic, self.ledger())
+        on_plan(backlog.size)
+        for step in steps(pipeline.log, backlog, pipeline.topic):
             schemas = pipeline.schemas_of_now()
             evolve(pipeline.catalog, self.table, pipeline.columns(schemas))
-            done = pipeline.write(
+            committed = pipeline.write(
                 step, self.ledger(), schemas, self.table, self.branch, self.run_id
             )
-            total = total.and_then(done)
-            on_commit(step, done)
+            total = total.and_then(committed)
+            on_commit(step, committed)
         return total
 
     def ledger(self) -> Ledger:
@@ -123,13 +123,13 @@ class _Growing:
         )
         if wrong := [result for result in results if not result.ok]:
             raise RebuildFailed(
-                f"Read anew, {pipeline.topic.name!r} is not what the log holds: {wrong[0]}",
+                f"The rebuilt rows of {pipeline.topic.name!r} are not what the log holds: {wrong[0]}",
                 "The table is as it was. Run the rebuild again; if it says the same, report it.",
             )
 
 
 def _table_to_rebuild(pipeline: Pipeline, topic: TopicIdentity) -> Table:
-    """The table, with the columns of the settings' mode; made anew if somebody dropped it."""
+    """The table, with the columns of the settings' mode; created again if somebody dropped it."""
     if pipeline.catalog.find(pipeline.topic.table) is None:
         known_tables.forget(pipeline.state_dir, pipeline.topic, pipeline.catalog.namespace)
     table = pipeline.ensure_table(topic)
@@ -138,13 +138,13 @@ def _table_to_rebuild(pipeline: Pipeline, topic: TopicIdentity) -> Table:
 
 @contextmanager
 def _laid_out_for_its_mode(pipeline: Pipeline, table: Table, lineage: str) -> Iterator[None]:
-    """For the mode of the settings; as before again, if the rebuild fails."""
+    """Lay the table out for the mode of the settings; back as it was if the rebuild fails."""
     before = pipeline.topic.model_copy(update={"mode": mode_of(table)})
     lay_out(pipeline.catalog, table, pipeline.topic)
     try:
         yield
     except BaseException:
-        with suppress(Exception):  # the fault that brought us here is the one to report
+        with suppress(Exception):  # the original error is the one to report
             if _lineage(pipeline.catalog.ask(table.refresh)) != lineage:
                 lay_out(pipeline.catalog, table, before)
         raise
@@ -158,7 +158,7 @@ def _lineage(table: Table) -> str | None:
 
 
 def _forgotten(table: Table, topic: TopicIdentity) -> tuple[Forgotten, ...]:
-    """What was erased stays so: by the newest entry, also where others have written after it."""
+    """The erased keys, which stay erased: from the newest entry, even if others have written since."""
     for _, entry in read_entries(table):
         return entry.forgotten if entry.topic_id == topic.topic_id else ()
     return ()
@@ -167,5 +167,5 @@ def _forgotten(table: Table, topic: TopicIdentity) -> tuple[Forgotten, ...]:
 def _head(table: Table) -> int:
     snapshot = table.current_snapshot()
     if snapshot is None:
-        raise AssertionError("a table has its first snapshot from the moment it is made")
+        raise AssertionError("a table has its first snapshot from the moment it is created")
     return snapshot.snapshot_id

@@ -27,7 +27,7 @@ from tableflow_assets.table.letters.letters import without_letters
 from tableflow_assets.table.spark_errors import named_spark_errors
 from tableflow_assets.table.suspension import suspending
 
-# What Iceberg says where a window's rows share a file with others.
+# Iceberg's message where a window's rows share a file with others.
 FILE_OF_SEVERAL_WINDOWS = "Cannot delete file where some, but not all, rows match filter"
 
 
@@ -36,8 +36,8 @@ def rebuild_windows(
 ) -> Committed:
     """Replace the rows with timestamps in [start, end); ``None``: from the oldest on.
 
-    Only what the table has read already: its place in the log stays. Dead letters stay aside: they
-    have their own way back. What retention dropped has none.
+    Only what the table has read already: its position in the log stays. Dead letters are left out, since
+    they come back by a replay. What retention dropped does not come back at all.
     """
     _refuse_keys(pipeline)
     with suspending(pipeline.catalog, pipeline.topic):
@@ -45,7 +45,7 @@ def rebuild_windows(
         schemas = pipeline.schemas_of_now()
         table = pipeline.evolve(pipeline.ensure_table(topic), schemas)
         ledger = read_ledger(table)
-        plan(pipeline.log, topic, ledger)  # refuses another log than the rows are from
+        plan(pipeline.log, topic, ledger)  # refuses a log that the rows are not from
         _refuse_what_retention_dropped(pipeline.topic, ledger.entry, end)
         step = _offsets_to_read(pipeline, topic, ledger, start)
         _refuse_what_the_log_has_lost(pipeline, table, topic, start, end)
@@ -63,10 +63,10 @@ def rebuild_windows(
             writer = commits.branch_writer(decoded.rows, pipeline.spark_table, branch, entry)
             with named_spark_errors(pipeline.spark_table), _whole_windows_only(pipeline.topic):
                 writer.overwrite(_in_windows("_kafka.timestamp", start, end))
-                seen = decoded.counts()
-            _refuse_new_dead_letters(pipeline, seen.dead)
+                counts = decoded.counts()
+            _refuse_new_dead_letters(pipeline, counts.dead)
             head = pipeline.commit_and_mirror(table, branch, ledger.head)
-        return Committed(rows=seen.records, dead_letters=0, skipped=0, snapshots=(head,))
+        return Committed(rows=counts.records, dead_letters=0, skipped=0, snapshots=(head,))
 
 
 @contextmanager
@@ -79,7 +79,7 @@ def _whole_windows_only(topic: Topic) -> Iterator[None]:
         raise RebuildFailed(
             f"Files of {topic.table} hold more than one {topic.window} each: they were written with"
             " another `window`, or with a `partition_by` that leaves `window` out.",
-            "Choose windows that make up whole days; without `window`, build the whole table anew:"
+            "Choose windows that make up whole days; without `window`, rebuild the whole table:"
             f" tableflow rebuild {topic.name}",
         ) from error
 
@@ -92,7 +92,7 @@ def _in_windows(column: str, start: datetime | None, end: datetime) -> Column:
 def _offsets_to_read(
     pipeline: Pipeline, topic: TopicIdentity, ledger: Ledger, start: datetime | None
 ) -> Plan:
-    """From the first record of the windows; late ones may stand anywhere up to the ledger's end."""
+    """From the first record of the windows; late ones may be anywhere up to the ledger's end."""
     earliest = pipeline.log.earliest(topic)
     first = pipeline.log.at(topic, start) if start else earliest
     ranges = []
@@ -108,13 +108,13 @@ def _refuse_what_the_log_has_lost(
     earliest = pipeline.log.earliest(topic)
     since = f"_kafka.timestamp >= '{start.isoformat()}' AND " if start else ""
     for partition, offset in earliest.items():
-        lost = table.scan(
+        expired_rows = table.scan(
             row_filter=f"{since}_kafka.timestamp < '{end.isoformat()}'"
             f" AND _kafka.partition = {partition} AND _kafka.offset < {offset}",
             selected_fields=("_kafka.offset",),
             limit=1,
         )
-        if lost.to_arrow().num_rows:
+        if expired_rows.to_arrow().num_rows:
             raise RebuildFailed(
                 f"The log of {pipeline.topic.name!r} partition {partition} begins at offset"
                 f" {offset}: it no longer holds all records of these windows.",
@@ -123,14 +123,14 @@ def _refuse_what_the_log_has_lost(
 
 
 def _refuse_what_retention_dropped(topic: Topic, entry: Entry, end: datetime) -> None:
-    latest = max((one.before for one in entry.dropped), default=0)
+    latest = max((drop.before for drop in entry.dropped), default=0)
     if end.timestamp() * 1000 <= latest:
         kept_from = datetime.fromtimestamp(latest / 1000, UTC).strftime("%Y-%m-%d %H:%M")
         raise RebuildFailed(
             f"Retention dropped the windows of {topic.name!r} before {kept_from} (UTC), these among"
             " them.",
-            "Choose newer windows. To have them back, lengthen `retention` and build the whole table"
-            f" anew, as far as the log still holds it: tableflow rebuild {topic.name}",
+            "Choose newer windows. To have them back, lengthen `retention` and rebuild the whole"
+            f" table, as far as the log still holds it: tableflow rebuild {topic.name}",
         )
 
 
@@ -152,7 +152,7 @@ def _refuse_new_dead_letters(pipeline: Pipeline, dead: int) -> None:
 def _refuse_keys(pipeline: Pipeline) -> None:
     if pipeline.topic.is_keyed:
         raise RebuildFailed(
-            f"The table of {pipeline.topic.name!r} has one row a key (mode {pipeline.topic.mode}):"
+            f"The table of {pipeline.topic.name!r} has one row per key (mode {pipeline.topic.mode}):"
             " its windows cannot be rebuilt one by one.",
-            f"Build the whole table anew: tableflow rebuild {pipeline.topic.name}",
+            f"Rebuild the whole table: tableflow rebuild {pipeline.topic.name}",
         )

@@ -1,7 +1,7 @@
-"""Find what is wrong with a topic's table and its mirror, and mend what can be mended.
+"""Find what is wrong with a topic's table and its mirror, and fix what can be fixed.
 
-The log is the truth about the rows, the Iceberg table about the Delta log. So lost rows are read again,
-and a Delta log that says something else is written anew.
+The log is the source of truth for the rows, the Iceberg table for the Delta log. So lost rows are read
+again, and a Delta log that differs is rewritten.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tableflow_assets.table.lost_files import LostFile, lost_files
 
 
 @dataclass(frozen=True)
-class Step:
+class RepairStep:
     """``is_done``: false in a dry run."""
 
     problem: str
@@ -38,26 +38,26 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Left:
-    """What is for somebody to decide."""
+class OpenProblem:
+    """What somebody has to decide."""
 
     problem: str
     next_step: str
 
 
-OnStep = Callable[[Step], None]
+OnStep = Callable[[RepairStep], None]
 
 
 @dataclass
 class Repaired:
     topic: str
     dry_run: bool
-    steps: list[Step] = field(default_factory=list)
-    left: list[Left] = field(default_factory=list)
+    steps: list[RepairStep] = field(default_factory=list)
+    left: list[OpenProblem] = field(default_factory=list)
 
     @property
     def ok(self) -> bool:
-        """Nothing is, or would be, left."""
+        """Nothing is, or would be, left open."""
         return not self.left
 
     def to_json(self) -> dict[str, Any]:
@@ -72,7 +72,7 @@ def repair(
     dry_run: bool = False,
     on_step: OnStep = lambda _: None,
 ) -> Repaired:
-    """``only``: of lost rows, those of these windows. ``on_step``: is told before each step."""
+    """``only``: read lost rows again only in these windows. ``on_step``: called before each step."""
     work = _Repair(pipeline, run_id, on_step, Repaired(pipeline.topic.name, dry_run))
     for look in (work.ledger, lambda: work.lost_rows(only), work.delta_log):
         try:
@@ -97,63 +97,63 @@ class _Repair:
         return self.pipeline.existing_table("repair")
 
     def leave(self, problem: str, next_step: str) -> None:
-        if all(one.problem != problem for one in self.result.left):
-            self.result.left.append(Left(problem, next_step))
+        if all(open_problem.problem != problem for open_problem in self.result.left):
+            self.result.left.append(OpenProblem(problem, next_step))
 
     def do(self, problem: str, remedy: str, act: Callable[[], object]) -> None:
-        self.on_step(Step(problem, remedy))
+        self.on_step(RepairStep(problem, remedy))
         if not self.result.dry_run:
             act()
-        self.result.steps.append(Step(problem, remedy, is_done=not self.result.dry_run))
+        self.result.steps.append(RepairStep(problem, remedy, is_done=not self.result.dry_run))
 
     # --- the Iceberg table --------------------------------------------------------------------
 
     def ledger(self) -> None:
-        """Says so where somebody else has changed the rows."""
+        """Raises where somebody else has changed the rows."""
         read_ledger(self.table())
 
     def lost_rows(self, only: Span | None) -> None:
         table = self.table()
         head = table.current_snapshot()
-        lost = lost_files(self.pipeline.catalog, table, head) if head else []
-        if not lost:
+        damaged = lost_files(self.pipeline.catalog, table, head) if head else []
+        if not damaged:
             return
-        if self.pipeline.topic.is_keyed or not all(one.has_rows for one in lost):
+        if self.pipeline.topic.is_keyed or not all(file.has_rows for file in damaged):
             self.leave(
-                _told(lost),
-                "A table with one row a key has no window of its own to read again. Build it anew"
+                _summary(damaged),
+                "A table with one row per key has no single window to read again. Rebuild it"
                 f" from the log: tableflow rebuild {self.name}",
             )
             return
-        gone = self._gone_from_the_log(table, lost)
-        for span, files in spans_to_read(table, self.pipeline.topic, lost):
+        unreadable = self._gone_from_the_log(table, damaged)
+        for span, files in spans_to_read(table, self.pipeline.topic, damaged):
             if only is not None and not span.overlaps(only):
                 continue
-            if any(one.path in gone for one in files):
-                self._leave_lost(files, gone)
+            if any(file.path in unreadable for file in files):
+                self._leave_lost(files, unreadable)
                 continue
             self.do(
-                _told(files),
+                _summary(files),
                 f"Read the records of {span} again, and replace the rows.",
                 partial(rebuild_windows, self.pipeline, span.start, span.end, self.run_id),
             )
 
-    def _gone_from_the_log(self, table: Table, lost: list[LostFile]) -> dict[str, str]:
-        """By file: which of its records cannot be read again."""
+    def _gone_from_the_log(self, table: Table, damaged: list[LostFile]) -> dict[str, str]:
+        """By file: which of its records can no longer be read."""
         log = self.pipeline.log
         earliest = log.earliest(log.identify(self.name))
-        gone = {one.path: lost_offsets(table, one, earliest) for one in lost}
-        return {path: offsets for path, offsets in gone.items() if offsets}
+        expired_offsets = {file.path: lost_offsets(table, file, earliest) for file in damaged}
+        return {path: offsets for path, offsets in expired_offsets.items() if offsets}
 
-    def _leave_lost(self, files: list[LostFile], gone: dict[str, str]) -> None:
-        for one in files:
-            why = "another file of its windows cannot be had again"
-            if offsets := gone.get(one.path):
+    def _leave_lost(self, files: list[LostFile], unreadable: dict[str, str]) -> None:
+        for file in files:
+            why = "another file of its windows cannot be restored"
+            if offsets := unreadable.get(file.path):
                 why = f"the log of {self.name!r} no longer holds {offsets}"
             self.leave(
-                f"{one}, and {why}.",
+                f"{file}, and {why}.",
                 "Put the file back from a copy of the bucket. Or give up what the log no longer holds:"
-                f" tableflow rebuild {self.name} makes the table anew of what it does hold.",
+                f" tableflow rebuild {self.name} builds the table again from what it does hold.",
             )
 
     # --- the Delta log ------------------------------------------------------------------------
@@ -168,31 +168,35 @@ class _Repair:
                     lambda: upkeep.drop(catalog, table),
                 )
             return
-        if not (found := self._delta_findings(table)):
+        if not (findings := self._delta_findings(table)):
             return
-        if all(one.kind == "behind" for one in found):
+        if all(finding.kind == "behind" for finding in findings):
             remedy = "Write the versions that are missing."
-            self.do(_first(found), remedy, lambda: catch_up(catalog, table))
+            self.do(_first_problem(findings), remedy, lambda: catch_up(catalog, table))
         else:
             remedy = "Write the table's state as a new version of the Delta log."
-            self.do(_first(found), remedy, lambda: upkeep.repair(catalog, table))
-        if self.result.dry_run or not (found := self._delta_findings(table)):
+            self.do(_first_problem(findings), remedy, lambda: upkeep.repair(catalog, table))
+        if self.result.dry_run or not (findings := self._delta_findings(table)):
             return
-        self.do(_first(found), "Make a new Delta log.", lambda: upkeep.remake(catalog, table))
-        for one in self._delta_findings(table):
+        self.do(
+            _first_problem(findings), "Make a new Delta log.", lambda: upkeep.remake(catalog, table)
+        )
+        for finding in self._delta_findings(table):
             self.leave(
-                one.problem, "Report it, with the Delta log. The Iceberg table is as it was."
+                finding.problem, "Report it, with the Delta log. The Iceberg table is as it was."
             )
 
     def _delta_findings(self, table: Table) -> list[Finding]:
-        compared = compare(self.pipeline.catalog, table, patience=0)
-        return [one for one in compared.findings if one.kind != "lost_file"]
+        comparison = compare(self.pipeline.catalog, table, patience=0)
+        return [finding for finding in comparison.findings if finding.kind != "lost_file"]
 
 
-def _told(lost: list[LostFile]) -> str:
-    more = f", and {len(lost) - 1} more files are gone" if len(lost) > 1 else ""
-    return f"{lost[0]}{more}."
+def _summary(damaged: list[LostFile]) -> str:
+    more = f", and {len(damaged) - 1} more files are gone" if len(damaged) > 1 else ""
+    return f"{damaged[0]}{more}."
 
 
-def _first(found: list[Finding]) -> str:
-    return found[0].problem + (f" And {len(found) - 1} more findings." if len(found) > 1 else "")
+def _first_problem(findings: list[Finding]) -> str:
+    return findings[0].problem + (
+        f" And {len(findings) - 1} more findings." if len(findings) > 1 else ""
+    )

@@ -22,13 +22,13 @@ _LENGTHS: dict[Window, timedelta] = {"hour": timedelta(hours=1), "day": timedelt
 
 @dataclass(frozen=True, order=True)
 class Span:
-    """Windows that follow each other: [start, end)."""
+    """Consecutive windows: [start, end)."""
 
     start: datetime
     end: datetime
 
-    def overlaps(self, other: Span) -> bool:
-        return self.start < other.end and other.start < self.end
+    def overlaps(self, span: Span) -> bool:
+        return self.start < span.end and span.start < self.end
 
     def __str__(self) -> str:
         return f"{self.start:%Y-%m-%d %H:%M} to {self.end:%Y-%m-%d %H:%M} (UTC)"
@@ -39,41 +39,41 @@ def spans_to_read(
 ) -> list[tuple[Span, list[LostFile]]]:
     """The windows to read, with the lost files whose rows come back with them.
 
-    Where other files are of a longer window, which has this one in it, that is read instead: files are
+    Where another file covers a longer window around this one, that window is read instead: files are
     replaced as a whole.
     """
     head = table.current_snapshot()
-    others = [
+    all_spans = [
         span
         for file, spec_id in (all_files(table, head) if head and lost else ())
         if file.content == DataFileContent.DATA and (span := _span(table, file, spec_id))
     ]
-    wanted = [(_known_span(table, topic, one), one) for one in lost]
-    found = []
-    for whole in _joined([*others, *(span for span, _ in wanted)]):
-        if inside := [one for span, one in wanted if span.overlaps(whole)]:
-            found.append((whole, inside))
-    return found
+    lost_spans = [(_required_span(table, topic, file), file) for file in lost]
+    reads = []
+    for joined in _joined([*all_spans, *(span for span, _ in lost_spans)]):
+        if files_inside := [file for span, file in lost_spans if span.overlaps(joined)]:
+            reads.append((joined, files_inside))
+    return reads
 
 
 def lost_offsets(table: Table, lost: LostFile, earliest: Mapping[int, int]) -> str:
-    """In words: those that were in the file, and that the log no longer holds; else nothing."""
+    """In words: the offsets in the file that the log no longer holds; empty if there are none."""
     partitions = _bounds(table, lost.file, "_kafka.partition")
     offsets = _bounds(table, lost.file, "_kafka.offset")
-    gone = []
+    parts = []
     for partition, begin in sorted(earliest.items()):
         if partitions and not partitions[0] <= partition <= partitions[1]:
             continue
         first, last = offsets or (0, begin)
         if first < begin:
-            is_one = partitions is not None and partitions[0] == partitions[1]
-            some = "offsets" if is_one and offsets else "some of the offsets"
-            gone.append(f"{some} {first} to {min(last, begin - 1)} of partition {partition}")
-    return ", ".join(gone)
+            is_single = partitions is not None and partitions[0] == partitions[1]
+            label = "offsets" if is_single and offsets else "some of the offsets"
+            parts.append(f"{label} {first} to {min(last, begin - 1)} of partition {partition}")
+    return ", ".join(parts)
 
 
 def _joined(spans: Iterable[Span]) -> list[Span]:
-    """Those that overlap, as one."""
+    """With overlapping spans merged into one."""
     joined: list[Span] = []
     for span in sorted(spans):
         if joined and joined[-1].overlaps(span):
@@ -83,20 +83,19 @@ def _joined(spans: Iterable[Span]) -> list[Span]:
     return joined
 
 
-def _known_span(table: Table, topic: Topic, lost: LostFile) -> Span:
+def _required_span(table: Table, topic: Topic, lost: LostFile) -> Span:
     span = _span(table, lost.file, lost.spec_id)
     if span is None:
         raise TableDamaged(
-            f"{lost}, and the table is laid out in another way than by windows: none can be replaced"
-            " alone.",
-            f"Build the table anew from the log: tableflow rebuild {topic.name}",
+            f"{lost}, and the table is not laid out by windows: none can be replaced on its own.",
+            f"Rebuild the table from the log: tableflow rebuild {topic.name}",
         )
     return span
 
 
 def _span(table: Table, file: DataFile, spec_id: int) -> Span | None:
-    """The hour or day that the file's partition is of. What its statistics say does not count: Iceberg
-    replaces only what partitions tell apart."""
+    """The hour or day of the file's partition. Its statistics do not count: Iceberg replaces rows only
+    by partition."""
     spec, timestamp = (
         table.specs()[spec_id],
         table.schema().find_field(".".join(TIMESTAMP)).field_id,
@@ -111,13 +110,13 @@ def _span(table: Table, file: DataFile, spec_id: int) -> Span | None:
 
 
 def _bounds(table: Table, file: DataFile, column: str) -> tuple[int, int] | None:
-    """The least and the greatest value of a column of whole numbers, if the metadata has them."""
+    """The smallest and largest value of an integer column, if the metadata has them."""
     at = table.schema().find_field(column).field_id
-    bounds = [(one or {}).get(at) for one in (file.lower_bounds, file.upper_bounds)]
+    bounds = [(side or {}).get(at) for side in (file.lower_bounds, file.upper_bounds)]
     if bounds[0] is None or bounds[1] is None:
         return None
-    return _whole(bounds[0]), _whole(bounds[1])
+    return _signed_int(bounds[0]), _signed_int(bounds[1])
 
 
-def _whole(bound: bytes) -> int:
+def _signed_int(bound: bytes) -> int:
     return int.from_bytes(bound, "little", signed=True)

@@ -1,12 +1,12 @@
 """Dead letters that can be read by now become rows: each exactly once, all in one commit.
 
-Letters and rows are in two tables, which no transaction spans. So the table's ledger alone says which
-letters are rows, in three steps that may each be the last:
+Letters and rows are in two tables, and no transaction spans both. So the table's ledger alone says which
+letters are rows. There are three steps, and a replay may be killed after any of them:
 
-1. reserve: the ledger names a new replay id as the one that may come next. It ends any other's turn.
-2. mark: the letters that can be read get that id. It says nothing yet.
+1. reserve: the ledger names a new replay id as the next one, which ends any other replay's turn.
+2. mark: the letters that can be read get that id. That has no effect yet.
 3. commit: the rows of exactly these letters, and the id among the ledger's `replays`, in one snapshot,
-   if the ledger still names the id as next.
+   provided that the ledger still names the id as next.
 
 Killed before the third, nothing has happened; after it, everything has.
 """
@@ -50,7 +50,7 @@ class Replayed:
     topic: str
     is_done: bool
     letters: int
-    unreadable: dict[str, int]  # by the class of what is wrong with them now
+    unreadable: dict[str, int]  # by the class of the error they have now
     out_of_order: int  # could be read, but their place among the changes of their key is unknown
     snapshot: int | None = None
 
@@ -67,14 +67,14 @@ def replay(
     run_id: str = "",
     on_step: OnStep = lambda _: None,
 ) -> Replayed:
-    """Decode the letters again, all or those of one class, with the schemas of now."""
+    """Decode the letters again, all or those of one class, with the current schemas."""
     with suspending(pipeline.catalog, pipeline.topic):
         turn = _Replay(pipeline, run_id)
         on_step("reading the letters")
         choice = turn.choose(error)
-        found = _replayed(pipeline, choice)
-        if not found.letters:
-            return found
+        replayed = _replayed(pipeline, choice)
+        if not replayed.letters:
+            return replayed
         on_step("taking the turn")
         turn.reserve()
         reached("planned")
@@ -83,7 +83,7 @@ def replay(
         reached("dead_letters_kept")
         on_step("writing the rows")
         snapshot = turn.commit()
-    return replace(found, is_done=True, letters=turn.letters, snapshot=snapshot)
+    return replace(replayed, is_done=True, letters=turn.letters, snapshot=snapshot)
 
 
 def _replayed(pipeline: Pipeline, choice: Choice) -> Replayed:
@@ -102,14 +102,14 @@ class _Replay:
     def __init__(self, pipeline: Pipeline, run_id: str) -> None:
         self.pipeline, self.run_id = pipeline, run_id
         self.topic = pipeline.log.identify(pipeline.topic.name)
-        # One reading of the registry for all: what was seen to be readable stays so.
+        # The registry is read once for all steps: what was readable stays readable.
         self.schemas = pipeline.schemas_of_now()
         self.id, self.letters = "", 0
 
     def choose(self, error: str | None) -> Choice:
         table = self._table()
         ledger = read_ledger(table)
-        plan(self.pipeline.log, self.topic, ledger)  # refuses another log than the rows are from
+        plan(self.pipeline.log, self.topic, ledger)  # refuses a log that the rows are not from
         with named_spark_errors(self.pipeline.dead_letter_table):
             return choose(self.pipeline, self.topic, self.schemas, ledger.entry, error)
 
@@ -138,7 +138,7 @@ class _Replay:
         def once(table: Table, ledger: Ledger) -> int:
             pipeline = self.pipeline
             if self.id in ledger.entry.replays:
-                return ledger.head  # the attempt before was through; its answer was lost
+                return ledger.head  # the previous attempt succeeded, but its response was lost
             self._refuse_if_overtaken(ledger)
             replays = (*ledger.entry.replays, self.id)
             entry = self._entry(ledger, replays=replays, replaying="")
@@ -150,20 +150,22 @@ class _Replay:
 
         return self._insist(once)
 
-    def _write(self, table: Table, before: Entry, branch: str, entry: Entry) -> None:
+    def _write(self, table: Table, previous: Entry, branch: str, entry: Entry) -> None:
         pipeline, spark = self.pipeline, self.pipeline.spark
         fanout = pipeline.topic.has_few_partitions
-        self.letters = letters_marked(spark, pipeline.dead_letter_table, before, self.id).count()
-        if not self.letters:  # other replays have made rows of them, or they were erased, just now
+        self.letters = letters_marked(spark, pipeline.dead_letter_table, previous, self.id).count()
+        if not self.letters:  # just now replayed by another, or erased
             commits.append_nothing(pipeline.catalog, table, branch, entry)
             return
         if not pipeline.topic.is_keyed:
-            decoded = letters_as_rows(pipeline, self.schemas, table, before, self.id)
+            decoded = letters_as_rows(pipeline, self.schemas, table, previous, self.id)
             commits.append_to_branch(
                 decoded.rows, pipeline.spark_table, branch, entry, gather=True, fanout=fanout
             )
         else:
-            decoded = letters_as_changes(pipeline, self.topic, self.schemas, table, before, self.id)
+            decoded = letters_as_changes(
+                pipeline, self.topic, self.schemas, table, previous, self.id
+            )
             in_spark = commits.branch_in_spark(pipeline.spark_table, branch)
             target = Branch(pipeline.catalog, table, branch, in_spark)
             with last_change_of_every_key(spark, decoded.rows) as changes:
@@ -178,7 +180,7 @@ class _Replay:
             )
 
     def _insist(self, attempt: Callable[[Table, Ledger], int]) -> int:
-        """Runs that commit meanwhile cost another try, on what the table is then."""
+        """Try again on the table's new state where another run has committed meanwhile."""
         for _ in range(ATTEMPTS - 1):
             table = self._table()
             try:
@@ -207,19 +209,19 @@ class _Replay:
         if ledger.entry.replaying != self.id:
             raise _Overtaken(
                 f"Another replay, or a rebuild, of {self.pipeline.topic.name!r} began after this one.",
-                "This one has changed nothing. Once the other is through, run it again: it takes up"
+                "This one has changed nothing. Run it again once the other has finished: it takes"
                 " what the other has left.",
             )
 
 
 class _Overtaken(CommitConflict):
-    """There is no use in trying again: the turn is another's."""
+    """Trying again is of no use: another replay has the turn."""
 
 
-def _id_after(known: tuple[str, ...]) -> str:
-    """Larger than all before it, as text; `mark` relies on it.
+def _id_after(ids: tuple[str, ...]) -> str:
+    """Larger, as text, than all ids before it: `mark` relies on that.
 
-    By the clock, so that it also is larger than those that a rollback has taken out of the ledger.
+    From the clock, so that it is also larger than ids that a rollback has removed from the ledger.
     """
-    last = max((int(one.partition("-")[0]) for one in known if one), default=0)
+    last = max((int(replay_id.partition("-")[0]) for replay_id in ids if replay_id), default=0)
     return f"{max(time.time_ns() // 1_000_000, last + 1):013d}-{uuid.uuid4().hex[:8]}"

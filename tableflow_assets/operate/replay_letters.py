@@ -1,4 +1,4 @@
-"""Which letters a replay can take up, and what becomes of them: rows, or changes in their order."""
+"""Which letters a replay can take, and what they become: rows, or changes in their order."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _KEY = "__tableflow_key_hash"
 
 @dataclass(frozen=True)
 class Choice:
-    """``places``: of the letters that can be taken up, held by Spark."""
+    """``places``: of the letters that can be replayed, persisted in Spark."""
 
     places: DataFrame
     count: int
@@ -54,11 +54,11 @@ def choose(
     records = without_forgotten(letters.select(*RECORD), entry, schemas.key)
     judged = judge(records, schemas, pipeline.topic.mode)
     headers = [F.substring(name, 1, HEADER_BYTES).alias(name) for name in ("key", "value")]
-    # Held: to decode once, and so that marking them does not read the table that it changes.
+    # Persisted, to decode only once, and so that marking does not read the table it changes.
     judged = judged.select(*PLACE, "problem", *headers).localCheckpoint()
     judged = with_unknown_ids_told(judged, schemas.left_out, pipeline.registry.has_schema)
-    counted = judged.groupBy("problem").count().collect()
-    counts = {row["problem"]: row["count"] for row in counted}
+    rows = judged.groupBy("problem").count().collect()
+    counts = {row["problem"]: row["count"] for row in rows}
     readable = counts.pop(None, 0)
     places = judged.filter(F.col("problem").isNull()).select(*PLACE)
     if not pipeline.topic.is_keyed or not readable:
@@ -71,17 +71,17 @@ def choose(
 def letters_as_rows(
     pipeline: Pipeline, schemas: Schemas, table: Table, entry: Entry, replay_id: str
 ) -> Decoded:
-    """One row a letter.
+    """One row per letter.
 
-    Not of a letter whose record is a row already. That is so where a run kept it, ended before its
-    commit, and a later run, which knew more schemas, made a row of it.
+    Except for letters whose record is a row already: a run kept the letter and ended before its commit,
+    then a later run, which knew more schemas, made a row of the record.
     """
     spark = pipeline.spark
     letters = letters_marked(spark, pipeline.dead_letter_table, entry, replay_id).select(*RECORD)
     records = without_forgotten(letters, entry, schemas.key)
     rows = spark.table(pipeline.spark_table).select("_kafka.partition", "_kafka.offset")
-    known = rows.filter(_from(_first_offsets(letters)))
-    records = records.join(known, list(PLACE), "left_anti")
+    existing = rows.filter(_from(_first_offsets(letters)))
+    records = records.join(existing, list(PLACE), "left_anti")
     return decode(records, schemas, table.schema(), pipeline.topic.mode)
 
 
@@ -93,39 +93,39 @@ def letters_as_changes(
     entry: Entry,
     replay_id: str,
 ) -> Decoded:
-    """The letters' changes, and all of the same keys that may come after them.
+    """The letters' changes, and all changes of the same keys that may come after them.
 
-    A table with keys does not know what it has forgotten, such as a deletion. So these are read from
-    the log again: all after a letter in its own partition and, for a key that has moved to another
-    partition, all there that are no older than the oldest letter.
+    A table with keys has no record of the past, such as a deletion. So these changes are read from the
+    log again: everything after a letter in its own partition and, for a key that has moved to another
+    partition, everything there that is no older than the oldest letter.
     """
     spark, mode = pipeline.spark, pipeline.topic.mode
     letters = letters_marked(spark, pipeline.dead_letter_table, entry, replay_id)
     aside = letters_aside(spark, pipeline.dead_letter_table, entry)
-    others = aside.filter(~F.coalesce(F.col("replay_id") == replay_id, F.lit(False)))
+    other_letters = aside.filter(~F.coalesce(F.col("replay_id") == replay_id, F.lit(False)))
     log = read_records(spark, pipeline.log.access, _range(pipeline, topic, letters, entry))
     records = without_forgotten(log, entry, schemas.key)
-    records = records.join(others.select(*PLACE), list(PLACE), "left_anti")
+    records = records.join(other_letters.select(*PLACE), list(PLACE), "left_anti")
     decoded = decode(records, schemas, table.schema(), mode)
     keys = judge(letters.select(*RECORD), schemas, mode).select(F.col("key_hash").alias(_KEY))
-    same = F.col("_kafka.key_hash") == F.col(_KEY)
-    return replace(decoded, rows=decoded.rows.join(keys.distinct(), same, "left_semi"))
+    same_key = F.col("_kafka.key_hash") == F.col(_KEY)
+    return replace(decoded, rows=decoded.rows.join(keys.distinct(), same_key, "left_semi"))
 
 
 def _still_in_log(
     pipeline: Pipeline, topic: TopicIdentity, places: DataFrame, entry: Entry
 ) -> DataFrame:
-    """Without its record, the log may also lack what came after it: a change, or a deletion."""
+    """If the log has lost a letter's record, it may also lack what came after: a change, a deletion."""
     earliest = pipeline.log.earliest(topic)
-    kept = places.filter(_from(earliest))
+    remaining = places.filter(_from(earliest))
     if not pipeline.log.is_compacted(topic.name):
-        return kept
-    first = _first_offsets(kept)
-    whole = tuple(OffsetRange(p, begin, entry.end[p]) for p, begin in sorted(first.items()))
-    if not whole:
-        return kept
-    log = read_records(pipeline.spark, pipeline.log.access, Plan(topic, whole))
-    return kept.join(log.select(*PLACE), list(PLACE), "left_semi")
+        return remaining
+    first = _first_offsets(remaining)
+    ranges = tuple(OffsetRange(p, begin, entry.end[p]) for p, begin in sorted(first.items()))
+    if not ranges:
+        return remaining
+    log = read_records(pipeline.spark, pipeline.log.access, Plan(topic, ranges))
+    return remaining.join(log.select(*PLACE), list(PLACE), "left_semi")
 
 
 def _range(pipeline: Pipeline, topic: TopicIdentity, letters: DataFrame, entry: Entry) -> Plan:
@@ -136,7 +136,7 @@ def _range(pipeline: Pipeline, topic: TopicIdentity, letters: DataFrame, entry: 
     if any(earliest[partition] > offset for partition, offset in first.items()):
         raise TableflowError(
             f"Records of {topic.name!r} expired during the replay.",
-            "Nothing was changed. Run it again: it leaves out what has no place any more.",
+            "Nothing was changed. Run it again: it leaves them out.",
         )
     ranges = []
     for partition, end in sorted(entry.end.items()):
@@ -146,8 +146,8 @@ def _range(pipeline: Pipeline, topic: TopicIdentity, letters: DataFrame, entry: 
 
 
 def _first_offsets(letters: DataFrame) -> Offsets:
-    found = letters.groupBy("partition").agg(F.min("offset").alias("first")).collect()
-    return {row["partition"]: row["first"] for row in found}
+    rows = letters.groupBy("partition").agg(F.min("offset").alias("first")).collect()
+    return {row["partition"]: row["first"] for row in rows}
 
 
 def _from(begin: Offsets) -> str:

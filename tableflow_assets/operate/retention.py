@@ -1,8 +1,8 @@
-"""`retention`: the rows and dead letters of windows that are old enough go, window by window.
+"""`retention`: drops the rows and dead letters of windows that are old enough, window by window.
 
 The table's ledger says what was dropped: records older than a moment, before the offsets that the table
-had read by then. Rows and ledger entry go in one commit. Dead letters are in another table, so they stop
-counting with that commit, and are deleted once no snapshot is left that could bring the rows back.
+had read by then. Rows are dropped and the entry is written in one commit. Dead letters are in another
+table: they stop counting with that commit, and are deleted once no snapshot could bring the rows back.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ class OldWindow:
 
 @dataclass(frozen=True)
 class Dropped:
-    """What went or, where ``is_done`` is false, what a run would drop, if anything."""
+    """What was dropped or, where ``is_done`` is false, would be, if anything."""
 
     topic: str
     before: datetime | None = None  # the start of the oldest window that stays; None: all stay
     is_done: bool = False
     windows: tuple[OldWindow, ...] = ()
     files: int = 0  # that held their rows
-    dead_letters: int = 0  # that count no longer
-    letters_deleted: int = 0  # dropped before, and now out of the storage too
+    dead_letters: int = 0  # that no longer count
+    letters_deleted: int = 0  # dropped earlier, and now removed from storage too
     snapshot: int | None = None
 
     @property
@@ -76,7 +76,7 @@ class Dropped:
 
 
 def oldest_kept(topic: Topic, now: datetime) -> datetime | None:
-    """The start of the oldest window that is not dropped yet; None where rows stay for ever."""
+    """The start of the oldest window that is not dropped yet; None where rows stay forever."""
     if topic.retention is None:
         return None
     return window_start(topic.window, now - topic.retention)
@@ -85,7 +85,7 @@ def oldest_kept(topic: Topic, now: datetime) -> datetime | None:
 def drop_old_windows(
     pipeline: Pipeline, *, run_id: str = "", now: datetime | None = None, dry_run: bool = False
 ) -> Dropped:
-    """Drop what is older than the topic's `retention`; where nothing is, commit nothing."""
+    """Drop what is older than the topic's `retention`; commit only if there is something to drop."""
     topic = pipeline.topic
     before = oldest_kept(topic, now or datetime.now(UTC))
     if before is None:
@@ -96,9 +96,9 @@ def drop_old_windows(
             table = _existing_table(pipeline)
             if table is None:
                 return Dropped(topic.name, before)
-            old = _Old(pipeline, table, before)
+            old_rows = _OldRows(pipeline, table, before)
             try:
-                return old.found if dry_run else old.drop(run_id)
+                return old_rows.report if dry_run else old_rows.drop(run_id)
             except CommitConflict:
                 if attempt == ATTEMPTS - 1:
                     raise
@@ -106,15 +106,15 @@ def drop_old_windows(
     raise AssertionError("unreachable")
 
 
-class _Old:
-    """All that is too old, as of one state of the table."""
+class _OldRows:
+    """The rows and letters that are too old, as of one state of the table."""
 
     def __init__(self, pipeline: Pipeline, table: Table, before: datetime) -> None:
         self.pipeline, self.table, self.before = pipeline, table, before
         self.ledger: Ledger = read_ledger(table)
         files = self._files()
         windows = self._windows() if files else ()
-        self.found = Dropped(
+        self.report = Dropped(
             pipeline.topic.name,
             before,
             windows=windows,
@@ -123,10 +123,10 @@ class _Old:
         )
 
     def drop(self, run_id: str) -> Dropped:
-        done = self.found
-        if not done.is_nothing:
-            done = replace(done, is_done=True, snapshot=self._commit(run_id))
-        return replace(done, letters_deleted=self._delete_letters())
+        report = self.report
+        if not report.is_nothing:
+            report = replace(report, is_done=True, snapshot=self._commit(run_id))
+        return replace(report, letters_deleted=self._delete_letters())
 
     def _commit(self, run_id: str) -> int:
         pipeline, table, ledger = self.pipeline, self.table, self.ledger
@@ -140,8 +140,8 @@ class _Old:
         commits.drop_abandoned_branches(pipeline.catalog, table)
         reached("planned")
         with commits.own_branch(pipeline.catalog, table, ledger.head) as branch:
-            if self.found.rows:
-                # Whole files go without being read; one that has newer rows too is rewritten.
+            if self.report.rows:
+                # Whole files are dropped unread; one that has newer rows too is rewritten.
                 in_spark = commits.branch_in_spark(pipeline.spark_table, branch)
                 with named_spark_errors(pipeline.spark_table):
                     pipeline.spark.sql(
@@ -152,7 +152,7 @@ class _Old:
             return pipeline.commit_and_mirror(table, branch, ledger.head)
 
     def _files(self) -> int:
-        """Told by metadata alone: most of the time there is nothing to do, and no need of Spark."""
+        """From metadata alone: most of the time there is nothing to do, and no need for Spark."""
         scan = self.table.scan(
             row_filter=f"_kafka.timestamp < '{self.before.isoformat()}'",
             snapshot_id=self.ledger.head,
@@ -162,13 +162,13 @@ class _Old:
     def _windows(self) -> tuple[OldWindow, ...]:
         pipeline, length = self.pipeline, WINDOWS[self.pipeline.topic.window]
         with named_spark_errors(pipeline.spark_table):
-            # By arithmetic: Spark's own words for days and hours follow the time zone of its session.
-            counted = pipeline.spark.sql(
+            # By arithmetic: Spark's own days and hours follow the time zone of its session.
+            counts = pipeline.spark.sql(
                 f"SELECT floor(unix_millis(_kafka.timestamp) / {length // MILLISECOND}) AS number,"  # noqa: S608
                 f" count(*) AS rows FROM {pipeline.spark_table} VERSION AS OF {self.ledger.head}"
                 f" WHERE {self._is_old} GROUP BY 1 ORDER BY 1"
             ).collect()
-        return tuple(OldWindow(EPOCH + row["number"] * length, row["rows"]) for row in counted)
+        return tuple(OldWindow(EPOCH + row["number"] * length, row["rows"]) for row in counts)
 
     def _dead_letters(self) -> int:
         if not self._has_old_letters():
@@ -184,18 +184,18 @@ class _Old:
             return 0
         pipeline = self.pipeline
         table = pipeline.catalog.ask(self.table.refresh)
-        entry, known = read_ledger(table).entry, all_entries(table)
+        entry, entries = read_ledger(table).entry, all_entries(table)
         try:
             with named_spark_errors(pipeline.dead_letter_table):
                 return delete_dropped_letters(
-                    pipeline.spark, pipeline.dead_letter_table, entry, known, self._before_ms
+                    pipeline.spark, pipeline.dead_letter_table, entry, entries, self._before_ms
                 )
-        except CommitConflict:  # a run wrote letters at this moment; these do not count anyway
+        except CommitConflict:  # a run is writing letters; the dropped ones do not count anyway
             logger.info("%s: dropped dead letters are deleted next time", pipeline.topic.name)
             return 0
 
     def _has_old_letters(self) -> bool:
-        """As ``_files``: also where all of them have been dropped already."""
+        """From metadata, as ``_files``; true even if all of them have been dropped already."""
         dead = self.pipeline.catalog.find(self.pipeline.topic.dead_letter_table)
         if dead is None:
             return False
@@ -216,7 +216,7 @@ def _existing_table(pipeline: Pipeline) -> Table | None:
     if table is None:
         refuse_a_vanished_table(pipeline.state_dir, pipeline.topic, pipeline.catalog.namespace)
         return None
-    if table.current_snapshot() is None:  # being made at this moment
+    if table.current_snapshot() is None:  # being created at this moment
         return None
     refuse_another_mode(table, pipeline.topic)
     return table
@@ -225,7 +225,7 @@ def _existing_table(pipeline: Pipeline) -> Table | None:
 def _refuse_keys(topic: Topic) -> None:
     if topic.is_keyed:
         raise SettingsError(
-            f"{topic.name!r} has `retention`, but its table has one row a key (mode {topic.mode}):"
+            f"{topic.name!r} has `retention`, but its table has one row per key (mode {topic.mode}):"
             " the rows of keys do not age.",
             "Take `retention` out of the topic's settings, or choose `mode: append`.",
         )

@@ -28,7 +28,7 @@ from tableflow_assets.table.layout_fields import KEY_BUCKET
 from tableflow_assets.table.ledger import TAG, Entry, Ledger, read_entries
 from tableflow_assets.table.suspension import suspension_of
 
-OLD_HEAD = "tableflow_before_rollback"  # with the time behind it: the tag of what was current
+OLD_HEAD = "tableflow_before_rollback"  # followed by the time: the tag of what was current
 
 
 @dataclass(frozen=True)
@@ -51,21 +51,21 @@ class Rollback:
         return self.to.snapshot_id == self.head
 
     def to_json(self) -> dict[str, Any]:
-        states = {"to": self.to.to_json(), "dropped": [one.to_json() for one in self.dropped]}
+        states = {"to": self.to.to_json(), "dropped": [state.to_json() for state in self.dropped]}
         again = {str(p): list(offsets) for p, offsets in self.to_read_again.items()}
         return asdict(self) | states | {"to_read_again": again}
 
 
 def find(pipeline: Pipeline, moment: Moment) -> Rollback:
-    """What going back would drop; refused where it would lose or bring back what it must not."""
+    """What a rollback would drop; refused where it would lose rows or bring erased ones back."""
     table = pipeline.existing_table("roll back")
     history = History(table)
     target = history.at(moment)
-    _refuse_a_strange_state(pipeline, history, target)
-    found = history.ledger_at(target)
-    if found is None:
+    _refuse_a_state_off_main(pipeline, history, target)
+    ledger_at_target = history.ledger_at(target)
+    if ledger_at_target is None:
         raise _refused(pipeline, target, "its ledger cannot be read")
-    holder, entry = found
+    holder, entry = ledger_at_target
     newest = read_entries(table)[0][1]
     _refuse_erased_keys(pipeline, target, entry, newest)
     _refuse_another_mode(pipeline, table, target, entry, newest)
@@ -81,7 +81,7 @@ def find(pipeline: Pipeline, moment: Moment) -> Rollback:
     suspension = suspension_of(table, pipeline.topic)
     return Rollback(
         topic=pipeline.topic.name,
-        to=next(one for one in states if one.snapshot_id == target.snapshot_id),
+        to=next(state for state in states if state.snapshot_id == target.snapshot_id),
         dropped=_dropped(history, states, target),
         rows_before=states[0].rows,
         to_read_again=to_read_again,
@@ -91,29 +91,31 @@ def find(pipeline: Pipeline, moment: Moment) -> Rollback:
     )
 
 
-def roll_back(pipeline: Pipeline, found: Rollback) -> Rollback:
-    """Do what was found, if the table is still as it was then."""
-    if found.is_nothing:
-        return found
+def roll_back(pipeline: Pipeline, rollback: Rollback) -> Rollback:
+    """Carry out what ``find`` has found, if the table is still as it was then."""
+    if rollback.is_nothing:
+        return rollback
     from tableflow_assets.table.delta.mirror import follow
 
     table = pipeline.existing_table("roll back")
     kept_as = f"{OLD_HEAD}_{time.time_ns() // 1_000_000}"
-    _move_main(pipeline, table, found, kept_as)
+    _move_main(pipeline, table, rollback, kept_as)
     follow(pipeline.catalog, table)
-    return replace(found, kept_as=kept_as, is_done=True)
+    return replace(rollback, kept_as=kept_as, is_done=True)
 
 
-def _move_main(pipeline: Pipeline, table: Table, found: Rollback, kept_as: str) -> None:
-    catalog, target = pipeline.catalog, found.to.snapshot_id
-    still = AssertRefSnapshotId.model_validate({"ref": MAIN_BRANCH, "snapshot-id": found.head})
-    requirements = (AssertTableUUID(uuid=table.metadata.table_uuid), still)
+def _move_main(pipeline: Pipeline, table: Table, rollback: Rollback, kept_as: str) -> None:
+    catalog, target = pipeline.catalog, rollback.to.snapshot_id
+    is_unchanged = AssertRefSnapshotId.model_validate(
+        {"ref": MAIN_BRANCH, "snapshot-id": rollback.head}
+    )
+    requirements = (AssertTableUUID(uuid=table.metadata.table_uuid), is_unchanged)
     updates = (
         _ref(MAIN_BRANCH, target, SnapshotRefType.BRANCH),
-        _ref(TAG, found.ledger, SnapshotRefType.TAG),
-        _ref(kept_as, found.head, SnapshotRefType.TAG),
+        _ref(TAG, rollback.ledger, SnapshotRefType.TAG),
+        _ref(kept_as, rollback.head, SnapshotRefType.TAG),
     )
-    commits.move_main(catalog, table, requirements, updates, found.head, target)
+    commits.move_main(catalog, table, requirements, updates, rollback.head, target)
 
 
 def _ref(name: str, snapshot: int, kind: SnapshotRefType) -> SetSnapshotRefUpdate:
@@ -122,25 +124,25 @@ def _ref(name: str, snapshot: int, kind: SnapshotRefType) -> SetSnapshotRefUpdat
 
 
 def _dropped(history: History, states: list[State], target: Snapshot) -> tuple[State, ...]:
-    """The states of main that came after the target, and are not part of it."""
-    kept = {one.snapshot_id for one in history.with_ancestors(target)}
-    known: dict[int, State] = {}
-    for one in states:
-        if one.snapshot_id in history.main and one.snapshot_id not in kept:
-            known.setdefault(one.snapshot_id, one)
-    return tuple(known.values())
+    """The states of main after the target."""
+    target_ids = {snapshot.snapshot_id for snapshot in history.with_ancestors(target)}
+    dropped: dict[int, State] = {}
+    for state in states:
+        if state.snapshot_id in history.main and state.snapshot_id not in target_ids:
+            dropped.setdefault(state.snapshot_id, state)
+    return tuple(dropped.values())
 
 
 # --- what is refused --------------------------------------------------------------------------
 
 
-def _refuse_a_strange_state(pipeline: Pipeline, history: History, target: Snapshot) -> None:
-    """Beside main, letters may have become rows there, and others here: not both can be true."""
-    if target.snapshot_id in history.main and target.snapshot_id in history.seen:
+def _refuse_a_state_off_main(pipeline: Pipeline, history: History, target: Snapshot) -> None:
+    """Off main, other letters may have become rows than on main: the two cannot be reconciled."""
+    if target.snapshot_id in history.main and target.snapshot_id in history.state_ids:
         return
     again = "The next run reads those records from the log again."
-    if target.snapshot_id in history.seen:
-        why = "the table was rolled back behind it already"
+    if target.snapshot_id in history.state_ids:
+        why = "the table has already been rolled back past it"
         raise _refused(pipeline, target, why, again)
     oldest = list(history.main.values())[-1]
     is_cut = oldest.parent_snapshot_id is not None and target.timestamp_ms < oldest.timestamp_ms
@@ -157,19 +159,19 @@ def _refuse_erased_keys(pipeline: Pipeline, target: Snapshot, entry: Entry, newe
 def _refuse_another_mode(
     pipeline: Pipeline, table: Table, target: Snapshot, entry: Entry, newest: Entry
 ) -> None:
-    """A rebuild may have changed it. The rows' layout tells whether they have one row a key."""
+    """A rebuild may have changed the mode. The layout shows whether there is one row per key."""
     if entry.lineage == newest.lineage:
         return
     specs = {manifest.partition_spec_id for manifest in target.manifests(table.io)}
     layouts = [[field.name for field in table.specs()[spec].fields] for spec in specs]
     has_keys = [any(name.startswith(KEY_BUCKET) for name in names) for names in layouts]
-    if any(one != (mode_of(table) in KEYED_MODES) for one in has_keys):
+    if any(is_keyed != (mode_of(table) in KEYED_MODES) for is_keyed in has_keys):
         why = f"a rebuild has changed the table's mode since then, to {mode_of(table)}"
         raise _refused(
             pipeline,
             target,
             why,
-            f"Set the former mode again, and build it anew: tableflow rebuild {pipeline.topic.name}",
+            f"Set the former mode again, and rebuild it: tableflow rebuild {pipeline.topic.name}",
         )
 
 
@@ -180,18 +182,18 @@ def _refuse_a_loss(
     ledger: Ledger,
     to_read_again: Mapping[int, tuple[int, int]],
 ) -> None:
-    """All that is dropped must still be in the log."""
+    """Everything that is dropped must still be in the log."""
     log, name = pipeline.log, pipeline.topic.name
     topic = log.identify(name)
-    gone = lost_before(log, topic, ledger).keys() & to_read_again.keys()
+    lost_partitions = lost_before(log, topic, ledger).keys() & to_read_again.keys()
     end = log.end(topic)
-    gone |= {p for p, (_, to) in to_read_again.items() if to > end.get(p, 0)}
-    if gone:
+    lost_partitions |= {p for p, (_, to) in to_read_again.items() if to > end.get(p, 0)}
+    if lost_partitions:
         begin = log.earliest(topic)
         where = ", ".join(
             f"partition {p}: {to_read_again[p][0]} to {to_read_again[p][1] - 1}, where the log has"
             f" {begin.get(p, 0)} to {end.get(p, 0) - 1}"
-            for p in sorted(gone)
+            for p in sorted(lost_partitions)
         )
         raise DataLoss(
             f"{name!r} cannot go back to snapshot {target.snapshot_id}: the log no longer holds all"

@@ -1,6 +1,6 @@
 """What the newest schema of a topic, or one that is not registered yet, does to its table.
 
-Asks the registry and the catalog, changes nothing, and needs neither Kafka nor Spark.
+Reads the registry and the catalog, changes nothing, and needs neither Kafka nor Spark.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from tableflow_assets.table.known_tables import refuse_a_vanished_table
 from tableflow_assets.table.schema_diff import SchemaDiff
 from tableflow_assets.table.schema_fit import Fit
 
-NOT_REGISTERED = -1  # the id of a schema that the registry has not seen
+NOT_REGISTERED = -1  # the id of a schema that the registry does not have yet
 KINDS: dict[str, Kind] = {".avsc": "AVRO", ".proto": "PROTOBUF", ".json": "JSON"}
 
 
 @dataclass(frozen=True)
 class SchemaPlan:
-    """``version`` is that of the values' subject: 0 where there is none, or none yet."""
+    """``version``: of the values' subject; 0 where there is none, or none yet."""
 
     topic: str
     table: str
@@ -39,8 +39,8 @@ class SchemaPlan:
     diff: SchemaDiff
 
     def to_json(self) -> dict[str, Any]:
-        about = {name: getattr(self, name) for name in self.__annotations__ if name != "diff"}
-        return about | {"fits": self.diff.fits, "changes": self.diff.to_json()}
+        fields = {name: getattr(self, name) for name in self.__annotations__ if name != "diff"}
+        return fields | {"fits": self.diff.fits, "changes": self.diff.to_json()}
 
 
 def plan_schema(
@@ -50,7 +50,7 @@ def plan_schema(
     state_dir: Path,
     candidate: Path | None = None,
 ) -> SchemaPlan:
-    """``candidate``: a file with a schema that is taken as if it were registered next."""
+    """``candidate``: a file with a schema, treated as if it were registered next."""
     subject = _subject(topic, registry)
     if candidate is not None:
         subject = _with_candidate(topic, subject, candidate)
@@ -72,20 +72,20 @@ def plan_schema(
 
 def _subject(topic: Topic, registry: Registry) -> Subject | None:
     name = topic.value_subject
-    found = registry.find_subject(name) if name else None
-    if name and found and found.is_from_cache:
-        registry.latest_version(name)  # raises: what is only remembered may not be the newest
-    return found
+    subject = registry.find_subject(name) if name else None
+    if name and subject and subject.is_from_cache:
+        registry.latest_version(name)  # raises: a cached version may not be the newest
+    return subject
 
 
-def _with_candidate(topic: Topic, known: Subject | None, file: Path) -> Subject:
+def _with_candidate(topic: Topic, subject: Subject | None, file: Path) -> Subject:
     if topic.value_subject is None:
         raise TableflowError(
             f"No schema describes the values of {topic.name!r}: the settings say"
             f" `value: {topic.value}`.",
             "Leave out --schema, or set `value: registry` for the topic.",
         )
-    versions = known.versions if known else ()
+    versions = subject.versions if subject else ()
     newest = RegisteredSchema(
         NOT_REGISTERED,
         versions[-1].version + 1 if versions else 1,

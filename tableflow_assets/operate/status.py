@@ -36,15 +36,15 @@ class PartitionStatus:
 
     @property
     def lag(self) -> int:
-        return max(0, self.end - self.committed)  # a log that was cut off ends before the table
+        return max(0, self.end - self.committed)  # a truncated log may end before the table does
 
 
 @dataclass(frozen=True)
 class TopicStatus:
     """``state``: current, behind, no_table, suspended, or error; of the last two, ``reason`` says why.
 
-    ``since`` (ISO, UTC) and ``resolve``, a command, are those of a suspension. ``delta``: None where
-    there is no Delta log to be kept. ``maintenance``: the kinds of it that the table needs.
+    ``since`` (ISO, UTC) and ``resolve``, a command, are those of a suspension. ``delta``: None where no
+    Delta log is kept. ``maintenance``: the kinds of maintenance that the table needs.
     """
 
     topic: str
@@ -84,17 +84,17 @@ class TopicStatus:
 def status(
     log: Log, catalog: RestCatalog, topic: Topic, state_dir: Path | None = None
 ) -> TopicStatus:
-    """Does not raise what one topic has wrong: the others want to be shown too. Changes nothing.
+    """Does not raise for what is wrong with one topic, so that the others are shown. Changes nothing.
 
-    With the state folder, a table that was there once and is gone is told from one never made.
+    With the state folder, a table that has vanished is told apart from one never created.
     """
     try:
-        found = _status(log, catalog, topic, state_dir)
+        report = _status(log, catalog, topic, state_dir)
     except ServerUnreachable:
-        raise  # nothing can be said of any topic
+        raise  # nothing can be said about any topic
     except TableflowError as error:
-        found = TopicStatus(topic.name, "error", str(error))
-    return _with_upkeep(replace(found, formats=topic.formats), catalog, topic)
+        report = TopicStatus(topic.name, "error", str(error))
+    return _with_upkeep(replace(report, formats=topic.formats), catalog, topic)
 
 
 def _status(log: Log, catalog: RestCatalog, topic: Topic, state_dir: Path | None) -> TopicStatus:
@@ -109,17 +109,17 @@ def _status(log: Log, catalog: RestCatalog, topic: Topic, state_dir: Path | None
         partitions = tuple(PartitionStatus(p, 0, end[p]) for p in identity.partitions)
         return TopicStatus(topic.name, "no_table", partitions=partitions)
     ledger = read_ledger(table)
-    planned = plan(log, identity, ledger)  # what a run would do, or why it would refuse
-    partitions = tuple(PartitionStatus(r.partition, r.start, r.end) for r in planned.ranges)
-    is_current = planned.size == 0
+    backlog = plan(log, identity, ledger)  # what a run would do, or why it would refuse
+    partitions = tuple(PartitionStatus(r.partition, r.start, r.end) for r in backlog.ranges)
+    is_current = backlog.size == 0
     status = TopicStatus(topic.name, "current" if is_current else "behind", partitions=partitions)
     status = _with_contents(status, table, ledger)
-    # A table that holds the whole log is as fresh as can be, however old its last record.
+    # A table that holds the whole log is as fresh as it can be, however old its last record.
     return replace(status, freshness_seconds=0.0) if is_current else status
 
 
 def _suspended(log: Log, table: Table, topic: Topic, suspension: Suspension) -> TopicStatus:
-    """What the table holds, and how far it is behind, as far as that can still be told."""
+    """What the table holds, and how far it is behind, as far as that is still known."""
     status = TopicStatus(
         topic.name,
         "suspended",
@@ -156,7 +156,7 @@ def _with_contents(status: TopicStatus, table: Table, ledger: Ledger) -> TopicSt
 
 
 def _with_upkeep(status: TopicStatus, catalog: RestCatalog, topic: Topic) -> TopicStatus:
-    """What lies in the object store. Where that is away, all the rest can be told without it."""
+    """What needs the object store. If that is unreachable, the rest is shown without it."""
     if status.state == "no_table" or (table := catalog.find(topic.table)) is None:
         return status
     try:

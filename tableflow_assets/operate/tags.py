@@ -15,7 +15,7 @@ from tableflow_assets.table.retrying import insist
 from tableflow_assets.table.snapshots import tags_of
 
 RESERVED = "tableflow_"
-# What a rebuild or a rollback has put aside may go; the ledger's own tag may not.
+# Tags left by a rebuild or a rollback may be deleted; the ledger's own may not.
 _REMOVABLE = re.compile(r"tableflow_before_(rebuild|rollback)_\d+")
 LONGEST = timedelta(days=36500)
 
@@ -23,7 +23,7 @@ LONGEST = timedelta(days=36500)
 def create_tag(
     catalog: RestCatalog, table: Table, name: str, moment: Moment | None, keep_for: timedelta | None
 ) -> int:
-    """Tag the state of a moment, or of now; return its snapshot."""
+    """Tag the state at a moment, or the current one; return its snapshot."""
     _refuse_a_bad_name(name)
     if keep_for is not None and not timedelta(0) < keep_for <= LONGEST:
         raise TableflowError("A tag is kept for a minute at least, and 36500 days at most.")
@@ -46,14 +46,14 @@ def create_tag(
 
 
 def delete_tag(catalog: RestCatalog, table: Table, name: str) -> int:
-    """Return the snapshot that it was on. The snapshot stays until it expires."""
+    """Return the snapshot it was on, which stays until it expires."""
     if name.startswith(RESERVED) and not _REMOVABLE.fullmatch(name):
         raise _reserved(name)
     tags = tags_of(table)
     if name not in tags:
-        known = ", ".join(sorted(tags)) or "none"
+        names = ", ".join(sorted(tags)) or "none"
         raise TableflowError(
-            f"{'.'.join(table.name())} has no tag {name!r}.", f"Its tags: {known}."
+            f"{'.'.join(table.name())} has no tag {name!r}.", f"Its tags: {names}."
         )
     insist(catalog, table, lambda: table.manage_snapshots().remove_tag(name).commit())
     return tags[name]

@@ -16,10 +16,10 @@ PAUSE_SECONDS = 2.0
 
 
 def differences(catalog: RestCatalog, topic: Topic) -> tuple[Finding, ...]:
-    """Of a table that no run writes to. What one look finds, the last one must find too.
+    """For a table that no run is writing to. Only what is still there at the last look counts.
 
-    A compaction outlives the process that asked Spark for it: it may be committed after that was
-    killed, and even after the next run. Then the Delta log is behind until somebody looks.
+    A compaction outlives the process that asked Spark for it: it may be committed after that process
+    was killed, and even after the next run. Then the Delta log is behind until somebody looks.
     """
     table = catalog.find(topic.table)
     if table is None or not is_delta(table):

@@ -106,7 +106,7 @@ def test_what_does_not_exist_is_an_error_with_a_next_step(command: Command, two:
     for when, problem in (
         ("12345", "No table of the query has the snapshot '12345'"),
         ("no-such-tag", "No table of the query has the tag 'no-such-tag'"),
-        ("long ago", "no moment that can be understood"),
+        ("long ago", "not a moment that can be understood"),
     ):
         answer = command("query", sql, "--at", when)
         assert (answer.code, problem in answer.err) == (1, True), answer.err

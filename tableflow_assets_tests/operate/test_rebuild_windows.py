@@ -191,7 +191,7 @@ def test_a_table_with_keys_has_no_windows_of_its_own(
     kafka_topic.send(PAYMENT, payments(1), key=b"a", timestamp=int(MONDAY.timestamp() * 1000))
     pipeline = pipeline_of(tableflow, kafka_topic, mode="upsert")
     pipeline.catch_up()
-    assert_refused(pipeline, MONDAY, TUESDAY, "has one row a key")
+    assert_refused(pipeline, MONDAY, TUESDAY, "has one row per key")
 
 
 def test_an_hour_of_a_table_made_of_days_is_refused(

@@ -114,10 +114,10 @@ def test_what_is_refused_reaches_whoever_evolves_the_table(
         pipeline = pipeline_of(tableflow, module_topic)
         with pytest.raises(error):
             schemas = fitting_schemas(pipeline.topic, pipeline.registry, table_of(pipeline))
-            evolve(pipeline.catalog, table_of(pipeline), pipeline.wanted_columns(schemas))
+            evolve(pipeline.catalog, table_of(pipeline), pipeline.columns(schemas))
     module_topic.register(record(**FIELDS, note=["null", "string"]))
     schemas = fitting_schemas(pipeline.topic, pipeline.registry, table_of(pipeline))
-    table = evolve(pipeline.catalog, table_of(pipeline), pipeline.wanted_columns(schemas))
+    table = evolve(pipeline.catalog, table_of(pipeline), pipeline.columns(schemas))
     assert table.schema().find_field("note")
     assert schemas.subject is not None
     assert numbers(schemas.subject) == [1, 4]

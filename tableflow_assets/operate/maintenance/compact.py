@@ -1,6 +1,6 @@
-"""Fewer and fuller files with the same rows, in the windows that need it.
+"""Fewer, larger files with the same rows, in the windows that need it.
 
-Readers and writers go on meanwhile: the rewrite is one commit of its own, which says that no row has
+Readers and writers carry on meanwhile: the rewrite is a commit of its own, which says that no row has
 changed. A writer that it overtakes plans again; a rewrite that a writer overtakes is done again.
 """
 
@@ -17,7 +17,7 @@ from pyiceberg.table import Table
 from tableflow_assets.base.boundary import reached
 from tableflow_assets.base.errors import MaintenanceFailed
 from tableflow_assets.operate.maintenance.content import content_of
-from tableflow_assets.operate.maintenance.file_groups import Places
+from tableflow_assets.operate.maintenance.file_groups import FileGroups
 from tableflow_assets.operate.maintenance.health import Remedy, Window, windows_of
 from tableflow_assets.operate.maintenance.procedure import (
     beside_writers,
@@ -31,14 +31,14 @@ from tableflow_assets.table.delta.mirror import follow
 from tableflow_assets.table.layout import DELETE_MODE, MARK_ROWS
 from tableflow_assets.table.ledger import read_ledger
 
-# What one commit rewrites at most: large enough that a writer beside it is rarely overtaken, small
-# enough that a rewrite that is overtaken, or killed, loses little.
+# The most that one commit rewrites: large enough that a writer beside it is rarely overtaken, small
+# enough that little is lost when a rewrite is overtaken or killed.
 BYTES_AT_ONCE = 8 * 2**30
 
 
 @dataclass(frozen=True)
 class Compacted:
-    """The windows that were rewritten or, in a dry run, would be; and what that has changed."""
+    """The windows that were rewritten or, in a dry run, would be; and what changed."""
 
     topic: str
     dry_run: bool
@@ -63,83 +63,85 @@ def compact(
     include_newest: bool = False,
     dry_run: bool = False,
 ) -> Compacted:
-    """Without ``windows`` (their names): those that need it, and not the one being written.
+    """``windows``: by name; None: those that need it, except the one being written.
 
-    ``include_newest``: that one as well, however few its files are.
+    ``include_newest``: that one as well, however few files it has.
     """
-    began = time.monotonic()
-    look = _Look(pipeline)
+    started = time.monotonic()
+    compaction = _Compaction(pipeline)
     strategy = strategy or pipeline.topic.compaction
-    arguments = arguments_of(strategy, pipeline.topic, look.table)
-    chosen = look.chosen(windows, include_newest)
+    arguments = arguments_of(strategy, pipeline.topic, compaction.table)
+    selection = compaction.select_windows(windows, include_newest)
     report = Compacted(
         topic=pipeline.topic.name,
         dry_run=dry_run,
         strategy=strategy,
-        windows=tuple(window.name for window in chosen),
-        why=tuple(window.why for window in chosen),
+        windows=tuple(window.name for window in selection),
+        why=tuple(window.why for window in selection),
     )
-    if dry_run or not chosen:
+    if dry_run or not selection:
         return report
-    for remedy, batch in _batches(chosen, everything=sorts_all(strategy)):
-        report = _and(report, look.rewrite(batch, remedy, arguments))
-    if look.places.buckets:
-        left = look.merge_marks(chosen)
-        removed = sum(window.delete_files for window in chosen) - left
+    for remedy, batch in _batches(selection, rewrite_all=sorts_all(strategy)):
+        report = _plus(report, compaction.rewrite(batch, remedy, arguments))
+    if compaction.groups.buckets:
+        delete_files_left = compaction.merge_marks(selection)
+        removed = sum(window.delete_files for window in selection) - delete_files_left
         report = replace(report, delete_files_removed=max(removed, 0))
     reached("compacted")
-    follow(pipeline.catalog, look.table)
-    return replace(report, seconds=round(time.monotonic() - began, 2))
+    follow(pipeline.catalog, compaction.table)
+    return replace(report, seconds=round(time.monotonic() - started, 2))
 
 
-class _Look:
-    """The table as it was found, and the procedures that change it."""
+class _Compaction:
+    """The table as it was loaded, and the procedures that change it."""
 
     def __init__(self, pipeline: Pipeline) -> None:
         self.pipeline, self.topic = pipeline, pipeline.topic
         self.table: Table = pipeline.existing_table()
-        # A table that somebody else has changed stays as it is until that is resolved.
+        # Raises if somebody else has changed the table: it stays as it is until that is resolved.
         read_ledger(self.table)
-        self.places = Places(self.table, self.topic)
+        self.groups = FileGroups(self.table, self.topic)
 
     def windows(self) -> tuple[Window, ...]:
         catalog = self.pipeline.catalog
         catalog.ask(self.table.refresh)
-        content = catalog.ask(lambda: content_of(self.table, self.topic, self.places))
-        return windows_of(content, self.topic, self.places, datetime.now(UTC))
+        content = catalog.ask(lambda: content_of(self.table, self.topic, self.groups))
+        return windows_of(content, self.topic, self.groups, datetime.now(UTC))
 
-    def chosen(self, names: Sequence[str] | None, include_newest: bool) -> list[Window]:
-        known = {window.name: window for window in self.windows()}
+    def select_windows(self, names: Sequence[str] | None, include_newest: bool) -> list[Window]:
+        by_name = {window.name: window for window in self.windows()}
         if names:
-            if unknown := [name for name in names if name not in known]:
+            if unknown := [name for name in names if name not in by_name]:
                 raise MaintenanceFailed(
                     f"The table of {self.topic.name!r} has no window {unknown[0]!r} with rows.",
                     f"`tableflow maintenance {self.topic.name}` shows those that it has.",
                 )
-            return [known[name] for name in dict.fromkeys(names)]
+            return [by_name[name] for name in dict.fromkeys(names)]
         return [
             window
-            for window in known.values()
+            for window in by_name.values()
             if window.remedy or (include_newest and window.is_newest and window.files > 1)
         ]
 
     def rewrite(
         self, windows: Sequence[Window], remedy: Remedy, arguments: dict[str, str]
     ) -> Compacted:
-        how = {
+        settings = {
             "target-file-size-bytes": self.topic.target_file_bytes,
-            "min-input-files": 2,  # which windows are worth it is decided already
+            "min-input-files": 2,  # which windows are worth it has been decided already
             "remove-dangling-deletes": str(self._marks_rows).lower(),
             **({"rewrite-all": "true"} if remedy == "rewrite" else {}),
         }
-        done = self._call("rewrite_data_files", windows, arguments | {"options": options(how)})
+        result = self._call(
+            "rewrite_data_files", windows, arguments | {"options": options(settings)}
+        )
         return Compacted(
             topic=self.topic.name,
             dry_run=False,
             strategy="",
-            files_before=done["rewritten_data_files_count"],
-            files_after=done["added_data_files_count"],
-            bytes=done["rewritten_bytes_count"],
+            files_before=result["rewritten_data_files_count"],
+            files_after=result["added_data_files_count"],
+            bytes=result["rewritten_bytes_count"],
         )
 
     @property
@@ -147,19 +149,19 @@ class _Look:
         return self.table.properties.get(DELETE_MODE) == MARK_ROWS
 
     def merge_marks(self, windows: Iterable[Window]) -> int:
-        """Of the delete files that are left, few remain, without marks about files that are gone."""
+        """Merge the delete files, dropping marks of files that are gone; return how many are left."""
         names = {window.name for window in windows}
-        left = [one for one in self.windows() if one.name in names and one.delete_files]
-        if not left:
+        affected = [w for w in self.windows() if w.name in names and w.delete_files]
+        if not affected:
             return 0
-        how = {"options": options({"rewrite-all": "true"})}
-        done = self._call("rewrite_position_delete_files", left, how)
-        merged = done["rewritten_delete_files_count"] - done["added_delete_files_count"]
-        return sum(window.delete_files for window in left) - int(merged)
+        rewrite_all = {"options": options({"rewrite-all": "true"})}
+        result = self._call("rewrite_position_delete_files", affected, rewrite_all)
+        removed = result["rewritten_delete_files_count"] - result["added_delete_files_count"]
+        return sum(window.delete_files for window in affected) - int(removed)
 
     def _call(self, procedure: str, windows: Iterable[Window], arguments: dict[str, str]) -> Any:
-        places = (window.place for window in windows)
-        condition = self.places.condition(places, self.pipeline.spark_catalog)
+        groups = (window.group for window in windows)
+        condition = self.groups.condition(groups, self.pipeline.spark_catalog)
         where = {"where": literal(condition)} if condition else {}
         reached("compacting")
         return beside_writers(
@@ -168,16 +170,16 @@ class _Look:
 
 
 def _batches(
-    windows: Iterable[Window], *, everything: bool
+    windows: Iterable[Window], *, rewrite_all: bool
 ) -> Iterator[tuple[Remedy, list[Window]]]:
-    """Windows of one remedy, up to so many bytes."""
+    """Windows with the same remedy, up to ``BYTES_AT_ONCE``."""
     by_remedy: dict[Remedy, list[Window]] = {"pack": [], "rewrite": []}
     for window in windows:
-        by_remedy["rewrite" if everything or window.remedy == "rewrite" else "pack"].append(window)
-    for remedy, chosen in by_remedy.items():
+        by_remedy["rewrite" if rewrite_all or window.remedy == "rewrite" else "pack"].append(window)
+    for remedy, group in by_remedy.items():
         batch: list[Window] = []
-        for window in chosen:
-            if batch and sum(one.bytes for one in [*batch, window]) > BYTES_AT_ONCE:
+        for window in group:
+            if batch and sum(w.bytes for w in [*batch, window]) > BYTES_AT_ONCE:
                 yield remedy, batch
                 batch = []
             batch.append(window)
@@ -185,10 +187,10 @@ def _batches(
             yield remedy, batch
 
 
-def _and(report: Compacted, more: Compacted) -> Compacted:
+def _plus(report: Compacted, batch: Compacted) -> Compacted:
     return replace(
         report,
-        files_before=report.files_before + more.files_before,
-        files_after=report.files_after + more.files_after,
-        bytes=report.bytes + more.bytes,
+        files_before=report.files_before + batch.files_before,
+        files_after=report.files_after + batch.files_after,
+        bytes=report.bytes + batch.bytes,
     )

@@ -1,4 +1,4 @@
-"""What a table's newest snapshot is made of, counted by its parts. Reads metadata, and no row."""
+"""What a table's newest snapshot holds, counted by file groups. Reads metadata, and no row."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from math import ceil
 from pyiceberg.manifest import DataFileContent, ManifestFile
 from pyiceberg.table import Table
 
-from tableflow_assets.operate.maintenance.file_groups import Place, Places
+from tableflow_assets.operate.maintenance.file_groups import FileGroup, FileGroups
 from tableflow_assets.settings.settings import Topic
 
 SMALL = 0.75  # of the target size: below it a file is worth merging with others
-SMALL_MANIFEST_ENTRIES = 100  # likewise a manifest with fewer
+SMALL_MANIFEST_ENTRIES = 100  # likewise for a manifest with fewer
 
 
 @dataclass
@@ -24,35 +24,35 @@ class Counts:
     bytes: int = 0
     small_bytes: int = 0
     rows: int = 0
-    dead_rows: int = 0  # marked as deleted; some of the marks may be about files that are gone
+    dead_rows: int = 0  # marked as deleted; some of the marks may refer to files that are gone
     delete_files: int = 0
 
-    def add(self, other: Counts) -> None:
-        for one in fields(self):
-            setattr(self, one.name, getattr(self, one.name) + getattr(other, one.name))
+    def add(self, counts: Counts) -> None:
+        for counter in fields(self):
+            setattr(self, counter.name, getattr(self, counter.name) + getattr(counts, counter.name))
 
     def files_when_packed(self, target: int) -> int:
         return ceil(self.small_bytes / target)
 
 
 @dataclass
-class Part:
-    """A place; within it, the groups of files that can be merged with one another."""
+class GroupContent:
+    """What a file group holds, counted by the sets of files that can be merged with one another."""
 
-    place: Place
-    groups: dict[object, Counts] = field(default_factory=lambda: defaultdict(Counts))
+    group: FileGroup
+    mergeable: dict[object, Counts] = field(default_factory=lambda: defaultdict(Counts))
 
     @property
     def total(self) -> Counts:
         total = Counts()
-        for group in self.groups.values():
-            total.add(group)
+        for counts in self.mergeable.values():
+            total.add(counts)
         return total
 
 
 @dataclass
 class Content:
-    parts: dict[Place, Part] = field(default_factory=dict)
+    groups: dict[FileGroup, GroupContent] = field(default_factory=dict)
     manifests: int = 0
     small_manifests: int = 0
     oldest: datetime | None = None  # no row is older than this
@@ -60,12 +60,12 @@ class Content:
     @property
     def total(self) -> Counts:
         total = Counts()
-        for part in self.parts.values():
-            total.add(part.total)
+        for group in self.groups.values():
+            total.add(group.total)
         return total
 
 
-def content_of(table: Table, topic: Topic, places: Places) -> Content:
+def content_of(table: Table, topic: Topic, groups: FileGroups) -> Content:
     content, target = Content(), topic.target_file_bytes
     snapshot = table.current_snapshot()
     for manifest in snapshot.manifests(table.io) if snapshot else ():
@@ -76,22 +76,21 @@ def content_of(table: Table, topic: Topic, places: Places) -> Content:
         spec = manifest.partition_spec_id
         for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
             file = entry.data_file
-            place = places.of(file, spec)
-            group = content.parts.setdefault(place, Part(place)).groups[
-                places.mergeable(file, spec)
-            ]
+            group = groups.of(file, spec)
+            group_content = content.groups.setdefault(group, GroupContent(group))
+            counts = group_content.mergeable[groups.mergeable(file, spec)]
             if file.content != DataFileContent.DATA:
-                group.delete_files += 1
-                group.dead_rows += file.record_count
+                counts.delete_files += 1
+                counts.dead_rows += file.record_count
                 continue
-            oldest = places.oldest_in(file) or place.start
+            oldest = groups.oldest_in(file) or group.start
             content.oldest = min(filter(None, (content.oldest, oldest)), default=None)
-            group.files += 1
-            group.rows += file.record_count
-            group.bytes += file.file_size_in_bytes
+            counts.files += 1
+            counts.rows += file.record_count
+            counts.bytes += file.file_size_in_bytes
             if file.file_size_in_bytes < SMALL * target:
-                group.small_files += 1
-                group.small_bytes += file.file_size_in_bytes
+                counts.small_files += 1
+                counts.small_bytes += file.file_size_in_bytes
     return content
 
 

@@ -12,9 +12,9 @@ from pyiceberg.table.snapshots import Snapshot
 from tableflow_assets.table.ledger import ancestors
 from tableflow_assets.table.snapshots import has_entry, is_state
 
-STATES_KEPT = 2  # the present one, and the one before it to go back to
-# The table's metadata lists all of its snapshots, and every commit writes it anew: a commit every few
-# seconds for days would make each of them slower. Beyond so many, age is no reason to stay, unless a
+STATES_KEPT = 2  # the current one, and the one before to go back to
+# The table's metadata lists all of its snapshots, and every commit rewrites it: with a commit every few
+# seconds for days, each would be slower. Beyond so many, a snapshot expires whatever its age, unless a
 # query may still be reading it.
 SNAPSHOTS_AT_MOST = 500
 QUERIES_END_WITHIN = timedelta(hours=1)
@@ -23,21 +23,23 @@ QUERIES_END_WITHIN = timedelta(hours=1)
 def expirable(
     table: Table, before_ms: int, now_ms: int, also_kept: Iterable[int] = ()
 ) -> list[Snapshot]:
-    """Those made before the moment, or too many, that no reader, tag, branch or ledger needs."""
-    kept = {*also_kept, *_needed(table, now_ms)}
-    newest_first = sorted(table.snapshots(), key=lambda one: one.timestamp_ms, reverse=True)
-    surplus = {one.snapshot_id for one in newest_first[SNAPSHOTS_AT_MOST:]}
+    """Snapshots from before the moment, or too many, that no reader, tag, branch or ledger needs."""
+    needed = {*also_kept, *_needed(table, now_ms)}
+    newest_first = sorted(
+        table.snapshots(), key=lambda snapshot: snapshot.timestamp_ms, reverse=True
+    )
+    surplus = {snapshot.snapshot_id for snapshot in newest_first[SNAPSHOTS_AT_MOST:]}
     unread_ms = now_ms - QUERIES_END_WITHIN // timedelta(milliseconds=1)
 
-    def is_old(one: Snapshot) -> bool:
-        in_surplus = one.snapshot_id in surplus and one.timestamp_ms < unread_ms
-        return one.timestamp_ms < before_ms or in_surplus
+    def is_old(snapshot: Snapshot) -> bool:
+        in_surplus = snapshot.snapshot_id in surplus and snapshot.timestamp_ms < unread_ms
+        return snapshot.timestamp_ms < before_ms or in_surplus
 
-    return [one for one in table.snapshots() if is_old(one) and one.snapshot_id not in kept]
+    return [s for s in table.snapshots() if is_old(s) and s.snapshot_id not in needed]
 
 
 def outlived_tags(table: Table, now_ms: int) -> list[str]:
-    """Tags and branches that were made for a time, which is over."""
+    """Tags and branches whose lifetime is over."""
     refs = table.metadata.refs
     return [name for name, ref in refs.items() if _is_outlived(table, name, ref, now_ms)]
 
@@ -55,7 +57,7 @@ def _needed(table: Table, now_ms: int) -> Iterator[int]:
 
 
 def _down_to_the_ledger(table: Table, head: Snapshot) -> Iterator[int]:
-    """The way that the ledger is read by; all of it where there is no entry to be found."""
+    """The snapshots by which the ledger is read; all ancestors where there is no entry."""
     if not any(map(has_entry, table.snapshots())):  # dead letters have no ledger
         return
     for snapshot in ancestors(table, head):
@@ -65,12 +67,12 @@ def _down_to_the_ledger(table: Table, head: Snapshot) -> Iterator[int]:
 
 
 def _newest_states(table: Table, head: Snapshot) -> Iterator[int]:
-    found = 0
+    count = 0
     for snapshot in ancestors(table, head):
         if snapshot is head or is_state(snapshot):
             yield snapshot.snapshot_id
-            found += 1
-        if found == STATES_KEPT:
+            count += 1
+        if count == STATES_KEPT:
             return
 
 

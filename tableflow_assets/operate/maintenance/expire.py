@@ -1,4 +1,4 @@
-"""Old snapshots go, and with them the files that only they refer to.
+"""Expires old snapshots, and with them the files that only they refer to.
 
 What the ledger, a tag, a branch, or the Delta log needs stays, however old.
 """
@@ -29,13 +29,13 @@ from tableflow_assets.table.formats import is_delta
 from tableflow_assets.table.ledger import read_ledger
 
 IDS_AT_ONCE = 2000
-# Iceberg would also expire by its own default age: nothing is as old as this.
+# Iceberg would otherwise also expire by its own default age: nothing is as old as this.
 BY_ID_ONLY = "TIMESTAMP '1970-01-01T00:00:00Z'"
 
 
 @dataclass(frozen=True)
-class ExpiredOfTable:
-    """Of one table: the snapshots that went (or would), and the files that went with them."""
+class ExpiredInTable:
+    """The snapshots of one table that expired (or would), and the files that went with them."""
 
     table: str
     snapshots: int = 0
@@ -50,12 +50,12 @@ class Expired:
     topic: str
     dry_run: bool
     before: datetime
-    tables: tuple[ExpiredOfTable, ...]  # the topic's own, and that of its dead letters
+    tables: tuple[ExpiredInTable, ...]  # the topic's own, and that of its dead letters
     delta_versions: int = 0  # of the Delta log, trimmed to what can still be read
 
     @property
     def snapshots(self) -> int:
-        return sum(one.snapshots for one in self.tables)
+        return sum(table.snapshots for table in self.tables)
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -68,22 +68,22 @@ def expire(
     dry_run: bool = False,
     force: bool = False,
 ) -> Expired:
-    """``older_than``: else as the topic's `keep_snapshots` says."""
+    """``older_than``: by default the topic's `keep_snapshots`."""
     age = pipeline.topic.keep_snapshots if older_than is None else older_than
     if not force:
         because = "a query that began before may still read its files"
         refuse_too_young("Snapshots", age, QUERIES_END_WITHIN, because)
     table = pipeline.existing_table()
-    # A table that somebody else has changed keeps all that one could go back to.
+    # Raises if somebody else has changed the table, which then keeps all it could go back to.
     read_ledger(table)
     now = datetime.now(UTC)
     before = now - age
     if not dry_run:
         drop_abandoned_branches(pipeline.catalog, table)
-        if is_delta(table):  # what its newest version shows must be among what stays
+        if is_delta(table):  # the state that its newest version shows must stay
             catch_up(pipeline.catalog, table)
     tables = tuple(
-        _expire(pipeline, one, before, dry_run) for one in (table, *_dead_letters(pipeline))
+        _expire(pipeline, target, before, dry_run) for target in (table, *_dead_letters(pipeline))
     )
     trimmed = 0
     if not dry_run:
@@ -94,67 +94,68 @@ def expire(
 
 
 def _dead_letters(pipeline: Pipeline) -> Iterator[Table]:
-    if (found := pipeline.catalog.find(pipeline.topic.dead_letter_table)) is not None:
-        yield found
+    if (table := pipeline.catalog.find(pipeline.topic.dead_letter_table)) is not None:
+        yield table
 
 
-def _expire(pipeline: Pipeline, table: Table, before: datetime, dry_run: bool) -> ExpiredOfTable:
+def _expire(pipeline: Pipeline, table: Table, before: datetime, dry_run: bool) -> ExpiredInTable:
     name = table.name()[-1]
     if dry_run:
         ids, tags = _to_expire(table, before)
-        return ExpiredOfTable(name, len(ids), tuple(tags))
-    # What the table's newest state was when the Delta log was brought up to it.
-    seen = table.metadata.current_snapshot_id
+        return ExpiredInTable(name, len(ids), tuple(tags))
+    # The table's newest state when the Delta log caught up with it.
+    mirrored_head = table.metadata.current_snapshot_id
 
-    def some() -> ExpiredOfTable:
+    def expire_batch() -> ExpiredInTable:
         pipeline.catalog.ask(table.refresh)
-        ids, tags = _to_expire(table, before, also_kept=seen)
+        ids, tags = _to_expire(table, before, also_kept=mirrored_head)
         if not ids and not tags:
-            return ExpiredOfTable(name)
+            return ExpiredInTable(name)
         reached("expiring")
         return _call(pipeline, name, ids[:IDS_AT_ONCE], tuple(tags))
 
-    done = ExpiredOfTable(name)
+    total = ExpiredInTable(name)
     for _ in range(0, len(table.snapshots()), IDS_AT_ONCE):
-        done = _and(done, beside_writers(some))
-    return done
+        total = _plus(total, beside_writers(expire_batch))
+    return total
 
 
 def _to_expire(
     table: Table, before: datetime, also_kept: int | None = None
 ) -> tuple[list[int], list[str]]:
     now_ms = int(datetime.now(UTC).timestamp() * 1000)
-    kept = () if also_kept is None else (also_kept,)
-    old = expirable(table, int(before.timestamp() * 1000), now_ms, kept)
-    return [one.snapshot_id for one in old], outlived_tags(table, now_ms)
+    needed = () if also_kept is None else (also_kept,)
+    old = expirable(table, int(before.timestamp() * 1000), now_ms, needed)
+    return [snapshot.snapshot_id for snapshot in old], outlived_tags(table, now_ms)
 
 
-def _call(pipeline: Pipeline, table: str, ids: list[int], tags: tuple[str, ...]) -> ExpiredOfTable:
+def _call(pipeline: Pipeline, table: str, ids: list[int], tags: tuple[str, ...]) -> ExpiredInTable:
     arguments = {"older_than": BY_ID_ONLY}
     if ids:
-        arguments["snapshot_ids"] = f"array({', '.join(f'{one}L' for one in ids)})"
+        arguments["snapshot_ids"] = f"array({', '.join(f'{snapshot_id}L' for snapshot_id in ids)})"
     try:
-        gone = call(pipeline, "expire_snapshots", table, arguments)
+        deleted = call(pipeline, "expire_snapshots", table, arguments)
     except MaintenanceFailed as error:
         if "Still referenced by refs" in error.problem:  # tagged since we looked
             raise CommitConflict(f"Somebody tagged a snapshot of {table}.", "Run again.") from error
         raise
-    return ExpiredOfTable(
+    return ExpiredInTable(
         table=table,
         snapshots=len(ids),
         tags=tags,
-        data_files=gone["deleted_data_files_count"],
-        delete_files=gone["deleted_position_delete_files_count"],
-        metadata_files=gone["deleted_manifest_files_count"] + gone["deleted_manifest_lists_count"],
+        data_files=deleted["deleted_data_files_count"],
+        delete_files=deleted["deleted_position_delete_files_count"],
+        metadata_files=deleted["deleted_manifest_files_count"]
+        + deleted["deleted_manifest_lists_count"],
     )
 
 
-def _and(done: ExpiredOfTable, more: ExpiredOfTable) -> ExpiredOfTable:
-    return ExpiredOfTable(
-        table=done.table,
-        snapshots=done.snapshots + more.snapshots,
-        tags=done.tags + more.tags,
-        data_files=done.data_files + more.data_files,
-        delete_files=done.delete_files + more.delete_files,
-        metadata_files=done.metadata_files + more.metadata_files,
+def _plus(total: ExpiredInTable, batch: ExpiredInTable) -> ExpiredInTable:
+    return ExpiredInTable(
+        table=total.table,
+        snapshots=total.snapshots + batch.snapshots,
+        tags=total.tags + batch.tags,
+        data_files=total.data_files + batch.data_files,
+        delete_files=total.delete_files + batch.delete_files,
+        metadata_files=total.metadata_files + batch.metadata_files,
     )

@@ -1,6 +1,6 @@
-"""Which part of a table a file belongs to: a time window, or with keys a bucket of them.
+"""Which part of a table a file belongs to: a time window or, with keys, a bucket of them.
 
-Told by the file's own metadata, because a table may have files of several partitionings.
+By the file's own metadata, because a table may have files of several partitionings.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ WHOLE = "all"
 
 
 @dataclass(frozen=True)
-class Place:
-    """A part of the table that can be rewritten without the others."""
+class FileGroup:
+    """A part of the table that can be rewritten on its own."""
 
-    name: str  # a window as it is written everywhere, `bucket 3`, or `all`
-    start: datetime | None = None  # of a window
+    name: str  # a window as Dagster writes it, `bucket 3`, or `all`
+    start: datetime | None = None  # if it is a window
     bucket: int | None = None
 
 
-class Places:
+class FileGroups:
     def __init__(self, table: Table, topic: Topic) -> None:
         self._window = topic.window
         self.step = HOUR if topic.window == "hour" else DAY
@@ -51,20 +51,20 @@ class Places:
         self.are_windows = any(map(self._step_of, fields))
         self.buckets = next(map(self._buckets_of, fields), 0)  # of a table with keys
 
-    def of(self, file: DataFile, spec: int) -> Place:
+    def of(self, file: DataFile, spec: int) -> FileGroup:
         if self.are_windows:
             return self.window_of(self._moment(file, spec))
         if self.buckets and spec == self._current:
-            return Place(f"bucket {file.partition[0]}", bucket=file.partition[0])
-        return Place(WHOLE)
+            return FileGroup(f"bucket {file.partition[0]}", bucket=file.partition[0])
+        return FileGroup(WHOLE)
 
-    def window_of(self, moment: datetime) -> Place:
+    def window_of(self, moment: datetime) -> FileGroup:
         start = window_start(self._window, moment)
         shape = "%Y-%m-%d" if self.step == DAY else "%Y-%m-%d-%H:%M"
-        return Place(start.strftime(shape), start=start)
+        return FileGroup(start.strftime(shape), start=start)
 
     def mergeable(self, file: DataFile, spec: int) -> tuple[object, ...] | None:
-        """Files with the same can become one. Those of older partitionings are cut anew: None."""
+        """Files with the same value can be merged. None: of an older partitioning, to be split again."""
         if spec != self._current:
             return None
         return tuple(file.partition[at] for at in range(len(self._specs[spec].fields)))
@@ -72,20 +72,20 @@ class Places:
     def oldest_in(self, file: DataFile) -> datetime | None:
         return bound_moment(file.lower_bounds, self._timestamp)
 
-    def condition(self, places: Iterable[Place], spark_catalog: str) -> str | None:
-        """SQL that no file of these places fails, and few others pass; None: all do."""
-        chosen = list(places)
+    def condition(self, groups: Iterable[FileGroup], spark_catalog: str) -> str | None:
+        """SQL that matches every file of these groups and few others; None: it would match all."""
+        group_list = list(groups)
         if self.are_windows:
-            return " OR ".join(map(self._between, self._joined(chosen)))
-        if not all(place.bucket is not None for place in chosen):
+            return " OR ".join(map(self._between, self._joined(group_list)))
+        if not all(group.bucket is not None for group in group_list):
             return None
         bucket = f"`{spark_catalog}`.system.bucket({self.buckets}, {KEY_HASH})"
-        return f"{bucket} IN ({', '.join(str(place.bucket) for place in chosen)})"
+        return f"{bucket} IN ({', '.join(str(group.bucket) for group in group_list)})"
 
     # --- the time of a file -------------------------------------------------------------------
 
     def _moment(self, file: DataFile, spec: int) -> datetime:
-        """In a window that the file has rows of; the newest one where it has several."""
+        """A time in the file's window; in the newest one where it has rows of several."""
         coarse = None
         for at, field in enumerate(self._specs[spec].fields):
             if (step := self._step_of(field)) and file.partition[at] is not None:
@@ -106,9 +106,9 @@ class Places:
         transform = field.transform
         return transform.num_buckets if is_of_key and isinstance(transform, BucketTransform) else 0
 
-    def _joined(self, places: Iterable[Place]) -> list[tuple[datetime, datetime]]:
+    def _joined(self, groups: Iterable[FileGroup]) -> list[tuple[datetime, datetime]]:
         ranges: list[tuple[datetime, datetime]] = []
-        for start in sorted(place.start for place in places if place.start is not None):
+        for start in sorted(group.start for group in groups if group.start is not None):
             if ranges and ranges[-1][1] == start:
                 ranges[-1] = (ranges[-1][0], start + self.step)
             else:

@@ -10,32 +10,32 @@ from typing import Any, Literal
 from pyiceberg.table import Table
 
 from tableflow_assets.lake.catalog import RestCatalog
-from tableflow_assets.operate.maintenance.content import Content, Counts, Part, content_of
+from tableflow_assets.operate.maintenance.content import Content, Counts, GroupContent, content_of
 from tableflow_assets.operate.maintenance.expirable import (
     SNAPSHOTS_AT_MOST,
     expirable,
     outlived_tags,
 )
-from tableflow_assets.operate.maintenance.file_groups import Place, Places
+from tableflow_assets.operate.maintenance.file_groups import FileGroup, FileGroups
 from tableflow_assets.operate.retention import oldest_kept
 from tableflow_assets.settings.settings import Topic
 from tableflow_assets.table.delta.lifecycle import mirror_status
 from tableflow_assets.table.formats import is_delta
 
-# Small files: so many of them, if merging makes them fewer.
+# So many small files are worth merging, if that makes them fewer.
 SMALL_FILES = 5
-# Up to so many bytes, merging two of them is worth it already: it costs next to nothing.
+# Up to so many bytes, merging just two is worth it: it costs next to nothing.
 FEW_BYTES = 16 * 2**20
-# In the newest window, which is still being written, so many more: each rewrite of it reads again what
-# the last one has written, and an append under way has to be planned again.
+# The newest window, which is still being written, needs more of them: each rewrite reads again what the
+# last one has written, and forces an append under way to be planned again.
 SMALL_FILES_IN_THE_NEWEST = 10
-# Rows that are only marked as deleted: readers read them to throw them away.
+# Rows that are only marked as deleted: readers read them, then throw them away.
 DEAD_SHARE = 0.3
-# Files of such marks: every reader opens all of them.
+# Files of such marks: every reader opens them all.
 DELETE_FILES = 10
 # Manifests with few entries: every reader opens them to plan a query.
 SMALL_MANIFESTS = 50
-# Files that belong to nothing are looked for so often: it lists the whole table.
+# How often to look for files that belong to nothing, which lists the whole table.
 ORPHANS_EVERY = timedelta(days=1)
 LAST_ORPHANS = "tableflow.orphans_removed"  # a property of the table: when, in ISO
 
@@ -53,7 +53,7 @@ class Need:
 class Window:
     """A window of the table or, with keys, a bucket of them.
 
-    ``remedy``: merge the small files, or write all of them anew without the dead rows.
+    ``remedy``: merge the small files, or rewrite all of them without the dead rows.
     """
 
     name: str
@@ -66,7 +66,7 @@ class Window:
     is_newest: bool
     remedy: Remedy
     why: str
-    place: Place
+    group: FileGroup
 
 
 @dataclass(frozen=True)
@@ -85,10 +85,10 @@ class Health:
         return next((need.why for need in self.needs if need.kind == kind), "")
 
     def to_json(self) -> dict[str, Any]:
-        known = asdict(self)
-        for window in known["windows"]:
-            window.pop("place")
-        return known
+        document = asdict(self)
+        for window in document["windows"]:
+            window.pop("group")
+        return document
 
 
 def health(catalog: RestCatalog, topic: Topic, now: datetime | None = None) -> Health:
@@ -96,9 +96,9 @@ def health(catalog: RestCatalog, topic: Topic, now: datetime | None = None) -> H
     if table is None or table.current_snapshot() is None:
         return Health(topic.name)
     now = now or datetime.now(UTC)
-    places = Places(table, topic)
-    content = catalog.ask(lambda: content_of(table, topic, places))
-    windows = windows_of(content, topic, places, now)
+    groups = FileGroups(table, topic)
+    content = catalog.ask(lambda: content_of(table, topic, groups))
+    windows = windows_of(content, topic, groups, now)
     return Health(
         topic=topic.name,
         windows=windows,
@@ -108,30 +108,32 @@ def health(catalog: RestCatalog, topic: Topic, now: datetime | None = None) -> H
     )
 
 
-def windows_of(content: Content, topic: Topic, places: Places, now: datetime) -> tuple[Window, ...]:
-    """All windows in their order, each with what it needs; those being written last."""
-    being_written = _being_written(content, places, now)
-    parts = sorted(content.parts.values(), key=lambda part: _order(part.place))
-    return tuple(_window(part, topic, part.place in being_written) for part in parts)
+def windows_of(
+    content: Content, topic: Topic, groups: FileGroups, now: datetime
+) -> tuple[Window, ...]:
+    """All windows in order, each with what it needs; those being written come last."""
+    being_written = _being_written(content, groups, now)
+    contents = sorted(content.groups.values(), key=lambda part: _order(part.group))
+    return tuple(_window(part, topic, part.group in being_written) for part in contents)
 
 
-def _being_written(content: Content, places: Places, now: datetime) -> set[Place]:
-    if not places.are_windows:
-        return set()  # rows come to every bucket, all the time
-    newest = max(content.parts, key=_order, default=None)
-    return {places.window_of(now), *([newest] if newest else ())}
+def _being_written(content: Content, groups: FileGroups, now: datetime) -> set[FileGroup]:
+    if not groups.are_windows:
+        return set()  # every bucket gets new rows, all the time
+    newest = max(content.groups, key=_order, default=None)
+    return {groups.window_of(now), *([newest] if newest else ())}
 
 
-def _order(place: Place) -> tuple[float, int, str]:
-    start = place.start.timestamp() if place.start else 0.0
-    return (start, place.bucket or 0, place.name)
+def _order(group: FileGroup) -> tuple[float, int, str]:
+    start = group.start.timestamp() if group.start else 0.0
+    return (start, group.bucket or 0, group.name)
 
 
-def _window(part: Part, topic: Topic, is_newest: bool) -> Window:
+def _window(part: GroupContent, topic: Topic, is_newest: bool) -> Window:
     total = part.total
     remedy, why = _remedy(part, topic, is_newest)
     return Window(
-        name=part.place.name,
+        name=part.group.name,
         files=total.files,
         small_files=total.small_files,
         bytes=total.bytes,
@@ -141,40 +143,40 @@ def _window(part: Part, topic: Topic, is_newest: bool) -> Window:
         is_newest=is_newest,
         remedy=remedy,
         why=why,
-        place=part.place,
+        group=part.group,
     )
 
 
-def _enough(group: Counts, is_newest: bool) -> int:
+def _enough(counts: Counts, is_newest: bool) -> int:
     if is_newest:
         return SMALL_FILES_IN_THE_NEWEST
-    return 2 if group.small_bytes <= FEW_BYTES else SMALL_FILES
+    return 2 if counts.small_bytes <= FEW_BYTES else SMALL_FILES
 
 
-def _remedy(part: Part, topic: Topic, is_newest: bool) -> tuple[Remedy, str]:
+def _remedy(part: GroupContent, topic: Topic, is_newest: bool) -> tuple[Remedy, str]:
     packable = [
-        group
-        for group in part.groups.values()
-        if group.small_files >= _enough(group, is_newest)
-        and group.files_when_packed(topic.target_file_bytes) < group.small_files
+        counts
+        for counts in part.mergeable.values()
+        if counts.small_files >= _enough(counts, is_newest)
+        and counts.files_when_packed(topic.target_file_bytes) < counts.small_files
     ]
     total, reasons = part.total, []
     if packable:
-        small = sum(group.small_files for group in packable)
-        packed = sum(group.files_when_packed(topic.target_file_bytes) for group in packable)
+        small = sum(counts.small_files for counts in packable)
+        packed = sum(counts.files_when_packed(topic.target_file_bytes) for counts in packable)
         reasons.append(f"{small} small files would be {packed}")
-    is_dead = any(map(_is_dead, part.groups.values()))
+    is_dead = any(map(_is_dead, part.mergeable.values()))
     if is_dead:
         reasons.append(f"{total.dead_rows} of {total.rows} rows are deleted")
-    has_many_marks = any(group.delete_files > DELETE_FILES for group in part.groups.values())
+    has_many_marks = any(counts.delete_files > DELETE_FILES for counts in part.mergeable.values())
     if has_many_marks:
         reasons.append(f"{total.delete_files} delete files")
     remedy: Remedy = "rewrite" if is_dead else "pack" if reasons else ""
     return remedy, ", ".join(reasons)
 
 
-def _is_dead(group: Counts) -> bool:
-    return group.dead_rows > 0 and group.dead_rows >= DEAD_SHARE * group.rows
+def _is_dead(counts: Counts) -> bool:
+    return counts.dead_rows > 0 and counts.dead_rows >= DEAD_SHARE * counts.rows
 
 
 def _needs(
@@ -185,10 +187,11 @@ def _needs(
     content: Content,
     now: datetime,
 ) -> Iterator[Need]:
-    if (kept := oldest_kept(topic, now)) and content.oldest and content.oldest < kept:
-        yield Need("retention", f"rows from before {kept:%Y-%m-%d %H:%M} are older than it allows")
-    if unwell := [window for window in windows if window.remedy]:
-        yield Need("compact", "; ".join(f"{one.name}: {one.why}" for one in unwell))
+    limit = oldest_kept(topic, now)
+    if limit and content.oldest and content.oldest < limit:
+        yield Need("retention", f"rows from before {limit:%Y-%m-%d %H:%M} are older than it allows")
+    if needy := [window for window in windows if window.remedy]:
+        yield Need("compact", "; ".join(f"{window.name}: {window.why}" for window in needy))
     if content.small_manifests > SMALL_MANIFESTS:
         yield Need("manifests", f"{content.small_manifests} manifests have few entries")
     yield from _of_age(table, topic, now)
@@ -207,17 +210,17 @@ def _of_age(table: Table, topic: Topic, now: datetime) -> Iterator[Need]:
         if len(table.snapshots()) > SNAPSHOTS_AT_MOST:
             text += f", or more than {SNAPSHOTS_AT_MOST}"
         yield Need("expire", text + (f", {len(tags)} tags are outlived" if tags else ""))
-    looked = _last_look_for_orphans(table)
-    if now - looked > ORPHANS_EVERY:
-        yield Need("orphans", f"not looked for since {looked:%Y-%m-%d %H:%M}")
+    last_look = _last_look_for_orphans(table)
+    if now - last_look > ORPHANS_EVERY:
+        yield Need("orphans", f"not looked for since {last_look:%Y-%m-%d %H:%M}")
 
 
 def _last_look_for_orphans(table: Table) -> datetime:
-    """Never: then the table's beginning, as far as it is known."""
+    """If there was none: when the table began, as far as that is known."""
     try:
         return datetime.fromisoformat(table.properties[LAST_ORPHANS])
     except (KeyError, ValueError):
-        times = [one.timestamp_ms for one in table.metadata.metadata_log]
-        times += [one.timestamp_ms for one in table.history()]
+        times = [entry.timestamp_ms for entry in table.metadata.metadata_log]
+        times += [entry.timestamp_ms for entry in table.history()]
         oldest = min(times, default=table.metadata.last_updated_ms)
         return datetime.fromtimestamp(oldest / 1000, UTC)

@@ -1,4 +1,4 @@
-"""All that a table needs, in one go: each step for itself, so that one that fails stops no other."""
+"""All the maintenance a table needs, in one go: a step that fails does not stop the others."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from tableflow_assets.operate.retention import drop_old_windows
 from tableflow_assets.pipeline import Pipeline
 from tableflow_assets.table.delta.mirror import catch_up
 
-# Rows that are to go are not compacted before; what compaction leaves behind is expired after it.
+# Rows are dropped before they would be compacted; what compaction leaves behind expires after it.
 ORDER: tuple[Kind, ...] = ("mirror", "retention", "compact", "manifests", "expire", "orphans")
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Step:
-    """``result``: what the step reports of itself; or the ``error`` that it ended with."""
+class MaintenanceStep:
+    """``result``: what the step reports; or the ``error`` that it ended with."""
 
     kind: Kind
     why: str
@@ -42,10 +42,10 @@ class Step:
 class Maintained:
     topic: str
     dry_run: bool
-    steps: tuple[Step, ...]
+    steps: tuple[MaintenanceStep, ...]
 
     @property
-    def failed(self) -> tuple[Step, ...]:
+    def failed(self) -> tuple[MaintenanceStep, ...]:
         return tuple(step for step in self.steps if step.state == "failed")
 
     def to_json(self) -> dict[str, Any]:
@@ -53,46 +53,46 @@ class Maintained:
         return {"topic": self.topic, "dry_run": self.dry_run, "steps": steps}
 
 
-OnStep = Callable[[Step], None]
+OnStep = Callable[[MaintenanceStep], None]
 
 
 def maintain(
     pipeline: Pipeline, *, dry_run: bool = False, on_step: OnStep = lambda _: None
 ) -> Maintained:
-    """Do what ``health`` says is needed. ``on_step``: when a step begins, and when it ends."""
-    steps: list[Step] = []
-    known = _look(pipeline)
+    """Do what ``health`` says is needed. ``on_step``: called when a step begins and when it ends."""
+    steps: list[MaintenanceStep] = []
+    current_health = _health(pipeline)
     for kind in ORDER:
         # Every step may change what the next one needs.
-        known = known if dry_run or not steps else _look(pipeline)
-        if kind not in known.kinds:
+        current_health = current_health if dry_run or not steps else _health(pipeline)
+        if kind not in current_health.kinds:
             continue
-        why = known.why(kind)
+        why = current_health.why(kind)
         if dry_run:
-            steps.append(Step(kind, why, "would be done"))
+            steps.append(MaintenanceStep(kind, why, "would be done"))
         else:
-            on_step(Step(kind, why, "begins"))
-            steps.append(_carried_out(pipeline, kind, why))
+            on_step(MaintenanceStep(kind, why, "begins"))
+            steps.append(_run(pipeline, kind, why))
         on_step(steps[-1])
     return Maintained(pipeline.topic.name, dry_run, tuple(steps))
 
 
-def _look(pipeline: Pipeline) -> Health:
+def _health(pipeline: Pipeline) -> Health:
     return health(pipeline.catalog, pipeline.topic)
 
 
-def _carried_out(pipeline: Pipeline, kind: Kind, why: str) -> Step:
-    began = time.monotonic()
+def _run(pipeline: Pipeline, kind: Kind, why: str) -> MaintenanceStep:
+    started = time.monotonic()
 
     def seconds() -> float:
-        return round(time.monotonic() - began, 2)
+        return round(time.monotonic() - started, 2)
 
     try:
         result = _STEPS[kind](pipeline)
-        return Step(kind, why, "done", result, seconds=seconds())
+        return MaintenanceStep(kind, why, "done", result, seconds=seconds())
     except Exception as error:
         logger.warning("%s: %s failed: %s", pipeline.topic.name, kind, error)
-        return Step(kind, why, "failed", error=str(error), seconds=seconds())
+        return MaintenanceStep(kind, why, "failed", error=str(error), seconds=seconds())
 
 
 def _drop_old_windows(pipeline: Pipeline) -> Any:

@@ -1,4 +1,4 @@
-"""Manifests that many small commits have left, merged into few: a query opens all of them to plan."""
+"""Merges the manifests that many small commits have left: a query opens all of them to plan."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class RewrittenManifests:
 
 
 def rewrite_manifests(pipeline: Pipeline, *, dry_run: bool = False) -> RewrittenManifests:
-    """In a dry run ``after`` is as before."""
+    """In a dry run ``after`` equals ``before``."""
     table = pipeline.existing_table()
-    read_ledger(table)  # a table that somebody else has changed stays as it is
+    read_ledger(table)  # raises if somebody else has changed the table
 
     def count() -> int:
         head = pipeline.catalog.ask(table.refresh).current_snapshot()

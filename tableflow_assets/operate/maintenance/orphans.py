@@ -1,7 +1,7 @@
-"""Files in a table's folder that belong to nothing: left by what was killed, or refused, half-way.
+"""Files in a table's folder that belong to nothing: left by work that was killed or refused half-way.
 
-A file goes only if it is old, and neither any snapshot, nor the catalog's metadata, nor the Delta log
-leads to it. The Delta log's own folders are not looked at: their keeper cleans them.
+A file is removed only if it is old, and no snapshot, no metadata of the catalog and no Delta log refers
+to it. The Delta log's own folders are left alone: the mirror cleans them up itself.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from tableflow_assets.table.retrying import insist
 
 # Longer than any run takes from its first file to its commit.
 SAFE_AGE = timedelta(days=1)
-# In the folder of metadata a catalog may keep more than the format knows.
+# In the metadata folder a catalog may keep files that the format does not know.
 ICEBERGS_METADATA = re.compile(r".*\.(avro|metadata\.json|stats|puffin)")
 READERS = 8
 LOOKS = 3  # snapshots may expire while their files are being read
@@ -48,7 +48,7 @@ class Orphan:
 
 @dataclass(frozen=True)
 class Orphans:
-    """Those that were removed or, in a dry run, would be."""
+    """The files that were removed or, in a dry run, would be."""
 
     topic: str
     dry_run: bool
@@ -76,12 +76,12 @@ def remove_orphans(
     catalog, topic = pipeline.catalog, pipeline.topic
     table, letters = pipeline.existing_table(), catalog.find(topic.dead_letter_table)
     now = datetime.now(UTC)
-    found: list[Orphan] = []
-    for one in (table, *([letters] if letters else ())):
-        orphans = _orphans_of(catalog, one, now - older_than)
+    all_orphans: list[Orphan] = []
+    for target in (table, *([letters] if letters else ())):
+        orphans = _orphans_of(catalog, target, now - older_than)
         if not dry_run:
-            _remove(catalog, one, orphans)
-        found += orphans
+            _remove(catalog, target, orphans)
+        all_orphans += orphans
     if not dry_run:
         properties = {LAST_ORPHANS: now.isoformat(timespec="seconds")}
         catalog.ask(table.refresh)
@@ -90,36 +90,38 @@ def remove_orphans(
             table,
             lambda: table.transaction().set_properties(properties).commit_transaction(),
         )
-    return Orphans(topic.name, dry_run, now - older_than, tuple(found))
+    return Orphans(topic.name, dry_run, now - older_than, tuple(all_orphans))
 
 
 def _orphans_of(catalog: RestCatalog, table: Table, before: datetime) -> list[Orphan]:
-    # In this order: what is committed after the listing is not in the listing, or old and known.
-    listed = {orphan.file: orphan for orphan in _listed(table)}
-    known = _known_files(catalog, table)
-    if known and listed and not known & listed.keys():
+    # The listing comes first: a file committed after it is not listed, or it is known by then.
+    files = {stored.file: stored for stored in _stored_files(table)}
+    known_files = _known_files(catalog, table)
+    if known_files and files and not known_files & files.keys():
         raise MaintenanceFailed(
             f"None of the files of {'.'.join(table.name())} is found under {table.location()}.",
-            "Nothing was removed. Is the table's data somewhere else than its location says?",
+            "Nothing was removed. Is the table's data in another place than its location says?",
         )
     return [
-        one for file, one in sorted(listed.items()) if file not in known and one.modified < before
+        stored
+        for file, stored in sorted(files.items())
+        if file not in known_files and stored.modified < before
     ]
 
 
-def _listed(table: Table) -> Iterator[Orphan]:
+def _stored_files(table: Table) -> Iterator[Orphan]:
     root = PyArrowFileIO.parse_location(table.location().rstrip("/"))[2]
     store = arrow_store(table)
     delta = _name(delta_root(table))
     not_ours = (f"{delta}/{DELTA_LOG}/", f"{delta}/{VECTORS}/")
-    # Data files that lie elsewhere may lie together with those of others.
+    # A data folder elsewhere may hold the files of other tables too.
     data = {f"{root}/data", *([delta] if delta.startswith(f"{root}/") else ())}
     for folder in (*data, f"{root}/metadata"):
         below = pa_fs.FileSelector(folder, recursive=True, allow_not_found=True)
-        for one in store.get_file_info(below):
-            is_known_kind = folder in data or ICEBERGS_METADATA.fullmatch(one.path)
-            if one.is_file and is_known_kind and not one.path.startswith(not_ours):
-                yield Orphan(one.path, one.size or 0, one.mtime.astimezone(UTC))
+        for info in store.get_file_info(below):
+            is_known_kind = folder in data or ICEBERGS_METADATA.fullmatch(info.path)
+            if info.is_file and is_known_kind and not info.path.startswith(not_ours):
+                yield Orphan(info.path, info.size or 0, info.mtime.astimezone(UTC))
 
 
 def _known_files(catalog: RestCatalog, table: Table) -> set[str]:
@@ -139,17 +141,17 @@ def _known_files(catalog: RestCatalog, table: Table) -> set[str]:
 def _reachable(table: Table) -> Iterator[str]:
     metadata = table.metadata
     yield table.metadata_location
-    yield from (one.metadata_file for one in metadata.metadata_log)
-    yield from (one.statistics_path for one in metadata.statistics)
-    yield from (one.statistics_path for one in metadata.partition_statistics)
+    yield from (entry.metadata_file for entry in metadata.metadata_log)
+    yield from (file.statistics_path for file in metadata.statistics)
+    yield from (file.statistics_path for file in metadata.partition_statistics)
     snapshots = table.snapshots()
     yield from (snapshot.manifest_list for snapshot in snapshots)
     with ThreadPoolExecutor(READERS) as readers:
         lists = readers.map(lambda snapshot: snapshot.manifests(table.io), snapshots)
-        manifests = {one.manifest_path: one for found in lists for one in found}
+        manifests = {m.manifest_path: m for manifest_list in lists for m in manifest_list}
         yield from manifests
-        entries = readers.map(lambda one: one.fetch_manifest_entry(table.io), manifests.values())
-        yield from (entry.data_file.file_path for found in entries for entry in found)
+        entry_lists = readers.map(lambda m: m.fetch_manifest_entry(table.io), manifests.values())
+        yield from (entry.data_file.file_path for entries in entry_lists for entry in entries)
 
 
 def _in_delta_log(catalog: RestCatalog, table: Table) -> set[str]:

@@ -13,16 +13,16 @@ from tableflow_assets.base.errors import CommitConflict, MaintenanceFailed
 from tableflow_assets.pipeline import Pipeline
 from tableflow_assets.table.spark_errors import named_spark_errors
 
-# Seconds before it is tried again when a writer was faster: longer than most commits take.
+# Seconds to wait after a writer was faster: longer than most commits take.
 PAUSES = (1.0, 2.0, 4.0, 8.0)
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
 
 def call(pipeline: Pipeline, procedure: str, table: str, arguments: Mapping[str, str]) -> Any:
-    """``arguments``: SQL, by name. Returns the one row that the procedure answers with."""
-    said = {"table": literal(f"{pipeline.catalog.namespace}.{table}"), **arguments}
-    text = ", ".join(f"{name} => {value}" for name, value in said.items())
+    """``arguments``: SQL, by name. Returns the only row of the procedure's result."""
+    named_arguments = {"table": literal(f"{pipeline.catalog.namespace}.{table}"), **arguments}
+    text = ", ".join(f"{name} => {value}" for name, value in named_arguments.items())
     try:
         with named_spark_errors(table):
             statement = f"CALL `{pipeline.spark_catalog}`.system.{procedure}({text})"
@@ -45,7 +45,7 @@ def options(values: Mapping[str, object]) -> str:
 
 
 def beside_writers(work: Callable[[], T]) -> T:
-    """Try again when a writer was faster; what was read then is read anew."""
+    """Try again when a writer was faster; ``work`` must read the table again each time."""
     for pause in PAUSES:
         try:
             return work()

@@ -1,4 +1,4 @@
-"""How rows are put in order when files are rewritten: from the settings' words to Iceberg's arguments."""
+"""How rows are ordered when files are rewritten: from the settings to Iceberg's arguments."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from tableflow_assets.settings.layout_terms import (
 )
 from tableflow_assets.settings.settings import Topic
 
-# Iceberg puts the order into a column of this name while it sorts.
+# Iceberg puts the sort value into a column of this name while it sorts.
 ZORDER_COLUMN = "ICEZVALUE"
 
 
 def arguments_of(strategy: str, topic: Topic, table: Table) -> dict[str, str]:
-    """Of `rewrite_data_files`, as SQL."""
+    """The arguments of `rewrite_data_files`, as SQL."""
     try:
-        wanted = compaction(strategy)
+        chosen_strategy = compaction(strategy)
     except ValueError as error:
         raise SettingsError(str(error), "Give one of binpack, sort, zorder(a, b).") from error
-    if wanted.strategy == "binpack":
+    if chosen_strategy.strategy == "binpack":
         return {"strategy": "'binpack'"}
-    if wanted.strategy == "sort":
+    if chosen_strategy.strategy == "sort":
         order = ", ".join(_in_order(table.schema(), term) for term in map(sort_term, topic.sort_by))
         if not order and not table.sort_order().fields:
             raise SettingsError(
@@ -38,14 +38,14 @@ def arguments_of(strategy: str, topic: Topic, table: Table) -> dict[str, str]:
                 "Set `sort_by` for the topic, or compact it with `binpack` or `zorder(a, b)`.",
             )
         return {"strategy": "'sort'", **({"sort_order": literal(order)} if order else {})}
-    for column in wanted.columns:
+    for column in chosen_strategy.columns:
         _refuse_in_zorder(table.schema(), column)
-    order = f"zorder({', '.join(map(in_sql, wanted.columns))})"
+    order = f"zorder({', '.join(map(in_sql, chosen_strategy.columns))})"
     return {"strategy": "'sort'", "sort_order": literal(order)}
 
 
 def sorts_all(strategy: str) -> bool:
-    """Whether files that are large enough are rewritten too: only together they are in order."""
+    """Whether files that are large enough are rewritten too: rows are in order only across all files."""
     return strategy != "binpack"
 
 
@@ -58,18 +58,18 @@ def _type_of(schema: Schema, column: Column) -> IcebergType:
     kind: IcebergType = schema.as_struct()
     for name in column:
         fields = kind.fields if isinstance(kind, StructType) else ()
-        found = next((field for field in fields if field.name == name), None)
-        if found is None:
+        match = next((field for field in fields if field.name == name), None)
+        if match is None:
             names = ", ".join(field.name for field in schema.fields)
             raise SettingsError(
                 f"The table has no column {shown(column)}.", f"Its columns are: {names}."
             )
-        kind = found.field_type
+        kind = match.field_type
     return kind
 
 
 def _refuse_in_zorder(schema: Schema, column: Column) -> None:
-    """What Iceberg's z-order cannot read, it says late and in Java."""
+    """Raise early: Iceberg reports what its z-order cannot read late, and in Java."""
     kind, why = _type_of(schema, column), ""
     if len(column) > 1 or not kind.is_primitive:
         why = "only columns of their own, of a simple type, can be in a z-order"

@@ -15,8 +15,8 @@ from pyiceberg.transforms import BucketTransform, DayTransform, HourTransform, I
 from pyiceberg.typedef import Record
 from pyiceberg.types import BinaryType, IntegerType, NestedField, StructType, TimestamptzType
 
-from tableflow_assets.operate.maintenance.content import Content, Counts, Part
-from tableflow_assets.operate.maintenance.file_groups import Place, Places
+from tableflow_assets.operate.maintenance.content import Content, Counts, GroupContent
+from tableflow_assets.operate.maintenance.file_groups import FileGroup, FileGroups
 from tableflow_assets.operate.maintenance.health import Window, windows_of
 from tableflow_assets.settings.settings import Topic
 
@@ -44,7 +44,7 @@ def spec(number: int, *fields: tuple[int, Any]) -> PartitionSpec:
     return PartitionSpec(*parts, spec_id=number)
 
 
-def places(*specs: PartitionSpec, **options: Any) -> Places:
+def groups(*specs: PartitionSpec, **options: Any) -> FileGroups:
     """Of a table whose newest partitioning is the last one."""
     table = SimpleNamespace(
         schema=lambda: SCHEMA,
@@ -52,7 +52,7 @@ def places(*specs: PartitionSpec, **options: Any) -> Places:
         spec=lambda: specs[-1],
         properties={},
     )
-    return Places(cast(Table, table), Topic(name="t", **options))
+    return FileGroups(cast(Table, table), Topic(name="t", **options))
 
 
 def file(*partition: Any, newest: datetime | None = None) -> DataFile:
@@ -71,11 +71,11 @@ BY_COUNTRY = spec(3, (COUNTRY, IdentityTransform()))
 
 
 def test_a_file_is_of_the_window_that_its_own_partitioning_says() -> None:
-    both = places(BY_HOUR, BY_DAY)
+    both = groups(BY_HOUR, BY_DAY)
     assert both.of(file(date(2024, 1, 2)), 0).name == "2024-01-02"
     hours = (datetime(2024, 1, 2, 7, tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)).days * 24 + 7
     assert both.of(file(49, hours), 1).name == "2024-01-02"
-    hourly = places(BY_DAY, BY_HOUR, window="hour")
+    hourly = groups(BY_DAY, BY_HOUR, window="hour")
     assert hourly.of(file(49, hours), 1).name == "2024-01-02-07:00"
     # A file of a whole day: by its newest row where that is known.
     seven = datetime(2024, 1, 2, 7, 30, tzinfo=UTC)
@@ -84,14 +84,14 @@ def test_a_file_is_of_the_window_that_its_own_partitioning_says() -> None:
 
 
 def test_without_windows_the_table_is_one_part_and_with_keys_one_for_each_bucket() -> None:
-    assert places(BY_COUNTRY).of(file(49), 3) == Place("all")
-    keyed = places(BY_DAY, BY_KEY, mode="upsert")
-    assert keyed.of(file(3), 2) == Place("bucket 3", bucket=3)
-    assert keyed.of(file(date(2024, 1, 2)), 0) == Place("all")
+    assert groups(BY_COUNTRY).of(file(49), 3) == FileGroup("all")
+    keyed = groups(BY_DAY, BY_KEY, mode="upsert")
+    assert keyed.of(file(3), 2) == FileGroup("bucket 3", bucket=3)
+    assert keyed.of(file(date(2024, 1, 2)), 0) == FileGroup("all")
 
 
 def test_conditions_find_the_files_of_their_windows() -> None:
-    days = places(BY_DAY)
+    days = groups(BY_DAY)
     chosen = [days.window_of(DAY_ONE + timedelta(days=day)) for day in (0, 1, 5)]
     assert days.condition(chosen, "lake") == (
         "(`_kafka`.`timestamp` >= TIMESTAMP '2024-01-01T00:00:00Z'"
@@ -99,26 +99,26 @@ def test_conditions_find_the_files_of_their_windows() -> None:
         " OR (`_kafka`.`timestamp` >= TIMESTAMP '2024-01-06T00:00:00Z'"
         " AND `_kafka`.`timestamp` < TIMESTAMP '2024-01-07T00:00:00Z')"
     )
-    keyed = places(BY_KEY, mode="upsert")
-    buckets = [Place("bucket 0", bucket=0), Place("bucket 3", bucket=3)]
+    keyed = groups(BY_KEY, mode="upsert")
+    buckets = [FileGroup("bucket 0", bucket=0), FileGroup("bucket 3", bucket=3)]
     condition = "`lake`.system.bucket(4, _kafka.key_hash) IN (0, 3)"
     assert keyed.condition(buckets, "lake") == condition
-    assert places(BY_COUNTRY).condition([Place("all")], "lake") is None
+    assert groups(BY_COUNTRY).condition([FileGroup("all")], "lake") is None
 
 
 # --- what is needed ---------------------------------------------------------------------------
 
 
-def windows(now: datetime, *parts: Part, **options: Any) -> dict[str, Window]:
-    content = Content(parts={part.place: part for part in parts})
+def windows(now: datetime, *parts: GroupContent, **options: Any) -> dict[str, Window]:
+    content = Content(groups={part.group: part for part in parts})
     topic = Topic(name="t", target_file_size="100MB", **options)
-    found = windows_of(content, topic, places(BY_DAY), now)
+    found = windows_of(content, topic, groups(BY_DAY), now)
     return {window.name: window for window in found}
 
 
-def part(day: int, *groups: Counts) -> Part:
-    place = places(BY_DAY).window_of(DAY_ONE + timedelta(days=day))
-    return Part(place, dict(enumerate(groups)))
+def part(day: int, *mergeable: Counts) -> GroupContent:
+    group = groups(BY_DAY).window_of(DAY_ONE + timedelta(days=day))
+    return GroupContent(group, dict(enumerate(mergeable)))
 
 
 def small(count: int, size: int = MB) -> Counts:

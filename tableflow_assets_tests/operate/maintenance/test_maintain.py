@@ -9,7 +9,7 @@ import pytest
 from tableflow_assets.base.errors import MaintenanceFailed
 from tableflow_assets.operate.maintenance import maintain as maintaining
 from tableflow_assets.operate.maintenance.health import LAST_ORPHANS, health
-from tableflow_assets.operate.maintenance.maintain import Step, maintain
+from tableflow_assets.operate.maintenance.maintain import MaintenanceStep, maintain
 from tableflow_assets.pipeline import Pipeline
 from tableflow_assets_tests.commands.conftest import Command, command, on_stack
 from tableflow_assets_tests.operate.maintenance.conftest import commit_days
@@ -40,7 +40,7 @@ def test_a_step_that_fails_stops_no_other(
 
     seen: list[tuple[str, str]] = []
 
-    def on_step(step: Step) -> None:
+    def on_step(step: MaintenanceStep) -> None:
         seen.append((step.kind, step.state))
 
     monkeypatch.setitem(maintaining._STEPS, "compact", refuse)
