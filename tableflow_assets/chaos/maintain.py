@@ -11,17 +11,17 @@ from tableflow_assets.operate.maintenance.health import health
 from tableflow_assets.operate.maintenance.manifests import rewrite_manifests
 from tableflow_assets.operate.maintenance.orphans import remove_orphans
 from tableflow_assets.operate.retention import drop_old_windows
-from tableflow_assets.pipeline import Pipeline
+from tableflow_assets.table.handle import TableHandle
 
 # Whatever a run has written without committing it is younger: an older run counts as hung.
 ORPHANS_OLDER_THAN = timedelta(seconds=HUNG_AFTER_SECONDS + 30)
 
 
-def maintain_roughly(pipeline: Pipeline) -> None:
-    drop_old_windows(pipeline, run_id="chaos")
-    windows = [window.name for window in health(pipeline.catalog, pipeline.topic).windows]
+def maintain_roughly(handle: TableHandle) -> None:
+    drop_old_windows(handle, run_id="chaos")
+    windows = [window.name for window in health(handle.catalog, handle.spec).windows]
     if windows:
-        compact(pipeline, windows=windows)
-    rewrite_manifests(pipeline)
-    expire(pipeline, older_than=timedelta(0), force=True)
-    remove_orphans(pipeline, older_than=ORPHANS_OLDER_THAN, force=True)
+        compact(handle, windows=windows)
+    rewrite_manifests(handle)
+    expire(handle, older_than=timedelta(0), force=True)
+    remove_orphans(handle, older_than=ORPHANS_OLDER_THAN, force=True)

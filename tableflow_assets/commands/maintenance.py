@@ -14,7 +14,7 @@ from tableflow_assets.settings.values import age
 
 if TYPE_CHECKING:
     from tableflow_assets.operate.maintenance.maintain import MaintenanceStep
-    from tableflow_assets.pipeline import Pipeline
+    from tableflow_assets.table.handle import TableHandle
 
 DEFAULT = "status"
 ORPHANS_SHOWN = 20
@@ -105,13 +105,13 @@ def compact(
 
     done = [
         compact_table(
-            pipeline,
+            handle,
             strategy=strategy,
             windows=windows,
             include_newest=include_newest,
             dry_run=dry_run,
         )
-        for pipeline in _pipelines(topics)
+        for handle in _handles(topics)
     ]
     columns = ["topic", "windows", "strategy", "files before", "after", "bytes", "seconds"]
     rows = [
@@ -137,8 +137,8 @@ def expire(
     from tableflow_assets.operate.maintenance.expire import expire as expire_snapshots
 
     done = [
-        expire_snapshots(pipeline, older_than=older_than, dry_run=dry_run, force=force)
-        for pipeline in _pipelines(topics)
+        expire_snapshots(handle, older_than=older_than, dry_run=dry_run, force=force)
+        for handle in _handles(topics)
     ]
     columns = ["table", "before (UTC)", "snapshots", "tags", "data files", "metadata files"]
     rows = [
@@ -165,8 +165,8 @@ def orphans(
     from tableflow_assets.operate.maintenance.orphans import remove_orphans
 
     done = [
-        remove_orphans(pipeline, older_than=older_than, dry_run=dry_run, force=force)
-        for pipeline in _pipelines(topics)
+        remove_orphans(handle, older_than=older_than, dry_run=dry_run, force=force)
+        for handle in _handles(topics)
     ]
     columns = ["topic", "files", "bytes", "older than (UTC)"]
     rows = [
@@ -188,7 +188,7 @@ def manifests(topics: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
     """Merge the manifests that many small commits have left."""
     from tableflow_assets.operate.maintenance.manifests import rewrite_manifests
 
-    done = [rewrite_manifests(pipeline, dry_run=dry_run) for pipeline in _pipelines(topics)]
+    done = [rewrite_manifests(handle, dry_run=dry_run) for handle in _handles(topics)]
     rows = [[one.topic, one.before, one.after] for one in done]
     title = "Manifests" if dry_run else "Rewritten"
     _show(title, ["topic", "manifests before", "after"], rows, done, as_json)
@@ -210,8 +210,8 @@ def run(topics: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
         return on_step
 
     done = [
-        maintain(pipeline, dry_run=dry_run, on_step=tell(pipeline.topic.name))
-        for pipeline in _pipelines(topics)
+        maintain(handle, dry_run=dry_run, on_step=tell(handle.spec.name))
+        for handle in _handles(topics)
     ]
     columns = ["topic", "step", "state", "seconds", "why"]
     rows = [
@@ -224,14 +224,14 @@ def run(topics: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
         raise SystemExit(1)
 
 
-def _pipelines(names: tuple[str, ...]) -> list[Pipeline]:
-    """Of the topics asked for, which must have a table; else of all that have one."""
+def _handles(names: tuple[str, ...]) -> list[TableHandle]:
+    """Of the tables asked for, which must be there; else of all that are."""
     from tableflow_assets.tableflow import Tableflow
 
     tableflow = Tableflow(load_settings())
-    topics = tableflow.tables(names)
-    chosen = [topic for topic in topics if names or tableflow.catalog.find(topic.table)]
-    return [tableflow.pipeline(topic) for topic in chosen]
+    tables = tableflow.tables(names)
+    chosen = [table for table in tables if names or tableflow.catalog.find(table.table)]
+    return [tableflow.handle(table) for table in chosen]
 
 
 def _windows(names: Iterable[str], why: Iterable[str]) -> str:

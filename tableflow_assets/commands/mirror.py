@@ -15,7 +15,8 @@ from tableflow_assets.commands.show import (
     print_table,
     progress_bar,
 )
-from tableflow_assets.settings.settings import Topic, load_settings
+from tableflow_assets.settings.managed_table import ManagedTable
+from tableflow_assets.settings.settings import load_settings
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -47,7 +48,7 @@ def mirror(topics: tuple[str, ...], check: bool, rows: bool, as_json: bool) -> N
     sys.exit(1 if any(one["problem"] for one in results) else 0)
 
 
-def _mirrored_table(tableflow: Tableflow, topic: Topic) -> Table:
+def _mirrored_table(tableflow: Tableflow, topic: ManagedTable) -> Table:
     from tableflow_assets.table.formats import is_delta
 
     table = tableflow.existing_table(topic)
@@ -59,7 +60,7 @@ def _mirrored_table(tableflow: Tableflow, topic: Topic) -> Table:
     return table
 
 
-def _catch_up(tableflow: Tableflow, topic: Topic) -> dict[str, Any]:
+def _catch_up(tableflow: Tableflow, topic: ManagedTable) -> dict[str, Any]:
     from tableflow_assets.table.delta.lifecycle import mirror_status
     from tableflow_assets.table.delta.mirror import catch_up
 
@@ -81,7 +82,7 @@ def _catch_up(tableflow: Tableflow, topic: Topic) -> dict[str, Any]:
     }
 
 
-def _compare(tableflow: Tableflow, topic: Topic, rows: bool) -> Compared:
+def _compare(tableflow: Tableflow, topic: ManagedTable, rows: bool) -> Compared:
     from tableflow_assets.table.delta.compare import compare
     from tableflow_assets.table.windows import rows_in
 

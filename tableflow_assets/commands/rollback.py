@@ -31,14 +31,14 @@ def rollback(topic: str, when: str, dry_run: bool, yes: bool, as_json: bool) -> 
     from tableflow_assets.tableflow import Tableflow
 
     tableflow = Tableflow(load_settings())
-    pipeline = tableflow.pipeline(tableflow.table(topic))
-    found = find(pipeline, moment(when))
+    handle = tableflow.handle(tableflow.table(topic))
+    found = find(handle, moment(when), tableflow.log)
     is_asked = not (yes or dry_run or as_json or found.is_nothing) and sys.stdin.isatty()
     if is_asked:
         _show(found)
         click.confirm("Roll back?", abort=True, err=True)
     if (yes or is_asked) and not dry_run:
-        found = roll_back(pipeline, found)
+        found = roll_back(handle, found)
     if as_json:
         print_json(found.to_json())
         return

@@ -18,6 +18,7 @@ from tableflow_assets.lake.catalog import RestCatalog
 from tableflow_assets.pipeline import Pipeline
 from tableflow_assets.product.products import Product
 from tableflow_assets.product.runner import Runner
+from tableflow_assets.settings.managed_table import ManagedTable
 from tableflow_assets.settings.settings import Settings, Topic
 from tableflow_assets.source.log import Log
 from tableflow_assets.source.registry import Registry
@@ -73,7 +74,7 @@ def connected_runner(
 
 
 def connected_handle(
-    table: Topic,
+    table: ManagedTable,
     settings: Settings,
     catalog: IcebergCatalogResource,
     pyspark: LazyPySparkResource,

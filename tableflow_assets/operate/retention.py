@@ -16,11 +16,12 @@ from pyiceberg.table import Table
 
 from tableflow_assets.base.boundary import reached
 from tableflow_assets.base.errors import CommitConflict, SettingsError
-from tableflow_assets.pipeline import Pipeline
+from tableflow_assets.settings.managed_table import ManagedTable
 from tableflow_assets.settings.settings import Topic
 from tableflow_assets.table import commit as commits
 from tableflow_assets.table.create import refuse_another_mode
 from tableflow_assets.table.dropped import with_dropped
+from tableflow_assets.table.handle import TableHandle
 from tableflow_assets.table.known_tables import refuse_a_vanished_table
 from tableflow_assets.table.ledger import Ledger, all_entries, read_ledger
 from tableflow_assets.table.letters.letters import delete_dropped_letters, letters_older_than
@@ -75,7 +76,7 @@ class Dropped:
         }
 
 
-def oldest_kept(topic: Topic, now: datetime) -> datetime | None:
+def oldest_kept(topic: ManagedTable, now: datetime) -> datetime | None:
     """The start of the oldest window that is not dropped yet; None where rows stay forever."""
     if topic.retention is None:
         return None
@@ -83,20 +84,20 @@ def oldest_kept(topic: Topic, now: datetime) -> datetime | None:
 
 
 def drop_old_windows(
-    pipeline: Pipeline, *, run_id: str = "", now: datetime | None = None, dry_run: bool = False
+    handle: TableHandle, *, run_id: str = "", now: datetime | None = None, dry_run: bool = False
 ) -> Dropped:
     """Drop what is older than the topic's `retention`; commit only if there is something to drop."""
-    topic = pipeline.topic
+    topic = handle.spec
     before = oldest_kept(topic, now or datetime.now(UTC))
     if before is None:
         return Dropped(topic.name)
     _refuse_keys(topic)
-    with suspending(pipeline.catalog, topic):
+    with suspending(handle.catalog, topic):
         for attempt in range(ATTEMPTS):
-            table = _existing_table(pipeline)
+            table = _existing_table(handle)
             if table is None:
                 return Dropped(topic.name, before)
-            old_rows = _OldRows(pipeline, table, before)
+            old_rows = _OldRows(handle, table, before)
             try:
                 return old_rows.report if dry_run else old_rows.drop(run_id)
             except CommitConflict:
@@ -109,13 +110,13 @@ def drop_old_windows(
 class _OldRows:
     """The rows and letters that are too old, as of one state of the table."""
 
-    def __init__(self, pipeline: Pipeline, table: Table, before: datetime) -> None:
-        self.pipeline, self.table, self.before = pipeline, table, before
+    def __init__(self, handle: TableHandle, table: Table, before: datetime) -> None:
+        self.handle, self.table, self.before = handle, table, before
         self.ledger: Ledger = read_ledger(table)
         files = self._files()
         windows = self._windows() if files else ()
         self.report = Dropped(
-            pipeline.topic.name,
+            handle.spec.name,
             before,
             windows=windows,
             files=files if windows else 0,
@@ -129,7 +130,7 @@ class _OldRows:
         return replace(report, letters_deleted=self._delete_letters())
 
     def _commit(self, run_id: str) -> int:
-        pipeline, table, ledger = self.pipeline, self.table, self.ledger
+        handle, table, ledger = self.handle, self.table, self.ledger
         entry = replace(
             ledger.entry,
             kind="retention",
@@ -137,19 +138,19 @@ class _OldRows:
             run_id=run_id,
             dropped=with_dropped(ledger.entry, self._before_ms),
         )
-        commits.drop_abandoned_branches(pipeline.catalog, table)
+        commits.drop_abandoned_branches(handle.catalog, table)
         reached("planned")
-        with commits.own_branch(pipeline.catalog, table, ledger.head) as branch:
+        with commits.own_branch(handle.catalog, table, ledger.head) as branch:
             if self.report.rows:
                 # Whole files are dropped unread; one that has newer rows too is rewritten.
-                in_spark = commits.branch_in_spark(pipeline.spark_table, branch)
-                with named_spark_errors(pipeline.spark_table):
-                    pipeline.spark.sql(
+                in_spark = commits.branch_in_spark(handle.spark_table, branch)
+                with named_spark_errors(handle.spark_table):
+                    handle.spark.sql(
                         f"DELETE FROM {in_spark} WHERE {self._is_old}"  # noqa: S608  (our own names)
                     )
-            commits.append_nothing(pipeline.catalog, table, branch, entry)
+            commits.append_nothing(handle.catalog, table, branch, entry)
             reached("files_written")
-            return pipeline.commit_and_mirror(table, branch, ledger.head)
+            return handle.commit_and_mirror(table, branch, ledger.head)
 
     def _files(self) -> int:
         """From metadata alone: most of the time there is nothing to do, and no need for Spark."""
@@ -157,15 +158,15 @@ class _OldRows:
             row_filter=f"_kafka.timestamp < '{self.before.isoformat()}'",
             snapshot_id=self.ledger.head,
         )
-        return len(self.pipeline.catalog.ask(lambda: list(scan.plan_files())))
+        return len(self.handle.catalog.ask(lambda: list(scan.plan_files())))
 
     def _windows(self) -> tuple[OldWindow, ...]:
-        pipeline, length = self.pipeline, WINDOWS[self.pipeline.topic.window]
-        with named_spark_errors(pipeline.spark_table):
+        handle, length = self.handle, WINDOWS[self.handle.spec.window]
+        with named_spark_errors(handle.spark_table):
             # By arithmetic: Spark's own days and hours follow the time zone of its session.
-            counts = pipeline.spark.sql(
+            counts = handle.spark.sql(
                 f"SELECT floor(unix_millis(_kafka.timestamp) / {length // MILLISECOND}) AS number,"  # noqa: S608
-                f" count(*) AS rows FROM {pipeline.spark_table} VERSION AS OF {self.ledger.head}"
+                f" count(*) AS rows FROM {handle.spark_table} VERSION AS OF {self.ledger.head}"
                 f" WHERE {self._is_old} GROUP BY 1 ORDER BY 1"
             ).collect()
         return tuple(OldWindow(EPOCH + row["number"] * length, row["rows"]) for row in counts)
@@ -173,34 +174,34 @@ class _OldRows:
     def _dead_letters(self) -> int:
         if not self._has_old_letters():
             return 0
-        pipeline = self.pipeline
-        with named_spark_errors(pipeline.dead_letter_table):
+        handle = self.handle
+        with named_spark_errors(handle.dead_letter_table):
             return letters_older_than(
-                pipeline.spark, pipeline.dead_letter_table, self.ledger.entry, self._before_ms
+                handle.spark, handle.dead_letter_table, self.ledger.entry, self._before_ms
             ).count()
 
     def _delete_letters(self) -> int:
         if not self._has_old_letters():
             return 0
-        pipeline = self.pipeline
-        table = pipeline.catalog.ask(self.table.refresh)
+        handle = self.handle
+        table = handle.catalog.ask(self.table.refresh)
         entry, entries = read_ledger(table).entry, all_entries(table)
         try:
-            with named_spark_errors(pipeline.dead_letter_table):
+            with named_spark_errors(handle.dead_letter_table):
                 return delete_dropped_letters(
-                    pipeline.spark, pipeline.dead_letter_table, entry, entries, self._before_ms
+                    handle.spark, handle.dead_letter_table, entry, entries, self._before_ms
                 )
         except CommitConflict:  # a run is writing letters; the dropped ones do not count anyway
-            logger.info("%s: dropped dead letters are deleted next time", pipeline.topic.name)
+            logger.info("%s: dropped dead letters are deleted next time", handle.spec.name)
             return 0
 
     def _has_old_letters(self) -> bool:
         """From metadata, as ``_files``; true even if all of them have been dropped already."""
-        dead = self.pipeline.catalog.find(self.pipeline.topic.dead_letter_table)
+        dead = self.handle.catalog.find(self.handle.spec.dead_letter_table)
         if dead is None:
             return False
         scan = dead.scan(row_filter=f"timestamp < '{self.before.isoformat()}'")
-        return any(self.pipeline.catalog.ask(lambda: list(scan.plan_files())))
+        return any(self.handle.catalog.ask(lambda: list(scan.plan_files())))
 
     @property
     def _is_old(self) -> str:
@@ -211,21 +212,22 @@ class _OldRows:
         return (self.before - EPOCH) // MILLISECOND
 
 
-def _existing_table(pipeline: Pipeline) -> Table | None:
-    table = pipeline.catalog.find(pipeline.topic.table)
+def _existing_table(handle: TableHandle) -> Table | None:
+    table = handle.catalog.find(handle.spec.table)
     if table is None:
-        refuse_a_vanished_table(pipeline.state_dir, pipeline.topic, pipeline.catalog.namespace)
+        refuse_a_vanished_table(handle.state_dir, handle.spec, handle.catalog.namespace)
         return None
     if table.current_snapshot() is None:  # being created at this moment
         return None
-    refuse_another_mode(table, pipeline.topic)
+    if isinstance(handle.spec, Topic):  # a product has no mode
+        refuse_another_mode(table, handle.spec)
     return table
 
 
-def _refuse_keys(topic: Topic) -> None:
+def _refuse_keys(topic: ManagedTable) -> None:
     if topic.is_keyed:
         raise SettingsError(
-            f"{topic.name!r} has `retention`, but its table has one row per key (mode {topic.mode}):"
+            f"{topic.name!r} has `retention`, but its table has one row per key:"
             " the rows of keys do not age.",
             "Take `retention` out of the topic's settings, or choose `mode: append`.",
         )

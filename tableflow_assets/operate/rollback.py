@@ -20,10 +20,11 @@ from tableflow_assets.base.errors import DataLoss, RollbackRefused
 from tableflow_assets.decode.types import KEYED_MODES
 from tableflow_assets.operate.history import History, State
 from tableflow_assets.operate.moments import Moment
-from tableflow_assets.pipeline import Pipeline
+from tableflow_assets.source.log import Log
 from tableflow_assets.source.plan import lost_before
 from tableflow_assets.table import commit as commits
 from tableflow_assets.table.create import PRODUCT, mode_of
+from tableflow_assets.table.handle import TableHandle
 from tableflow_assets.table.layout_fields import KEY_BUCKET
 from tableflow_assets.table.ledger import TAG, Entry, Ledger, read_entries
 from tableflow_assets.table.suspension import suspension_of
@@ -56,19 +57,22 @@ class Rollback:
         return asdict(self) | states | {"to_read_again": again}
 
 
-def find(pipeline: Pipeline, moment: Moment) -> Rollback:
-    """What a rollback would drop; refused where it would lose rows or bring erased ones back."""
-    table = pipeline.existing_table("roll back")
+def find(handle: TableHandle, moment: Moment, log: Log) -> Rollback:
+    """What a rollback would drop; refused where it would lose rows or bring erased ones back.
+
+    ``log``: a topic's must still hold what would have to be read again. Products have none.
+    """
+    table = handle.existing_table("roll back")
     history = History(table)
     target = history.at(moment)
-    _refuse_a_state_off_main(pipeline, history, target)
+    _refuse_a_state_off_main(handle, history, target)
     ledger_at_target = history.ledger_at(target)
     if ledger_at_target is None:
-        raise _refused(pipeline, target, "its ledger cannot be read")
+        raise _refused(handle, target, "its ledger cannot be read")
     holder, entry = ledger_at_target
     newest = read_entries(table)[0][1]
-    _refuse_erased_keys(pipeline, target, entry, newest)
-    _refuse_another_mode(pipeline, table, target, entry, newest)
+    _refuse_erased_keys(handle, target, entry, newest)
+    _refuse_another_mode(handle, table, target, entry, newest)
     to_read_again = {
         partition: (entry.end.get(partition, 0), end)
         for partition, end in sorted(newest.end.items())
@@ -76,11 +80,11 @@ def find(pipeline: Pipeline, moment: Moment) -> Rollback:
     }
     ledger = Ledger(entry, holder.timestamp_ms, target.snapshot_id)
     if mode_of(table) != PRODUCT:  # which has no log, and is computed again from its inputs
-        _refuse_a_loss(pipeline, table, target, ledger, to_read_again)
+        _refuse_a_loss(handle, log, table, target, ledger, to_read_again)
     states = history.states()
-    suspension = suspension_of(table, pipeline.topic)
+    suspension = suspension_of(table, handle.spec)
     return Rollback(
-        topic=pipeline.topic.name,
+        topic=handle.spec.name,
         to=next(state for state in states if state.snapshot_id == target.snapshot_id),
         dropped=_dropped(history, states, target),
         rows_before=states[0].rows,
@@ -91,21 +95,21 @@ def find(pipeline: Pipeline, moment: Moment) -> Rollback:
     )
 
 
-def roll_back(pipeline: Pipeline, rollback: Rollback) -> Rollback:
+def roll_back(handle: TableHandle, rollback: Rollback) -> Rollback:
     """Carry out what ``find`` has found, if the table is still as it was then."""
     if rollback.is_nothing:
         return rollback
     from tableflow_assets.table.delta.mirror import follow
 
-    table = pipeline.existing_table("roll back")
+    table = handle.existing_table("roll back")
     kept_as = f"{OLD_HEAD}_{time.time_ns() // 1_000_000}"
-    _move_main(pipeline, table, rollback, kept_as)
-    follow(pipeline.catalog, table)
+    _move_main(handle, table, rollback, kept_as)
+    follow(handle.catalog, table)
     return replace(rollback, kept_as=kept_as, is_done=True)
 
 
-def _move_main(pipeline: Pipeline, table: Table, rollback: Rollback, kept_as: str) -> None:
-    catalog, target = pipeline.catalog, rollback.to.snapshot_id
+def _move_main(handle: TableHandle, table: Table, rollback: Rollback, kept_as: str) -> None:
+    catalog, target = handle.catalog, rollback.to.snapshot_id
     is_unchanged = AssertRefSnapshotId.model_validate(
         {"ref": MAIN_BRANCH, "snapshot-id": rollback.head}
     )
@@ -136,28 +140,28 @@ def _dropped(history: History, states: list[State], target: Snapshot) -> tuple[S
 # --- what is refused --------------------------------------------------------------------------
 
 
-def _refuse_a_state_off_main(pipeline: Pipeline, history: History, target: Snapshot) -> None:
+def _refuse_a_state_off_main(handle: TableHandle, history: History, target: Snapshot) -> None:
     """Off main, other letters may have become rows than on main: the two cannot be reconciled."""
     if target.snapshot_id in history.main and target.snapshot_id in history.state_ids:
         return
     again = "The next run reads those records from the log again."
     if target.snapshot_id in history.state_ids:
         why = "the table has already been rolled back past it"
-        raise _refused(pipeline, target, why, again)
+        raise _refused(handle, target, why, again)
     oldest = list(history.main.values())[-1]
     is_cut = oldest.parent_snapshot_id is not None and target.timestamp_ms < oldest.timestamp_ms
     why = "the snapshots since then have expired" if is_cut else "it never was the table's state"
-    raise _refused(pipeline, target, why)
+    raise _refused(handle, target, why)
 
 
-def _refuse_erased_keys(pipeline: Pipeline, target: Snapshot, entry: Entry, newest: Entry) -> None:
+def _refuse_erased_keys(handle: TableHandle, target: Snapshot, entry: Entry, newest: Entry) -> None:
     if set(map(repr, newest.forgotten)) - set(map(repr, entry.forgotten)):
         why = "keys were erased since then (`tableflow forget`), and would come back"
-        raise _refused(pipeline, target, why)
+        raise _refused(handle, target, why)
 
 
 def _refuse_another_mode(
-    pipeline: Pipeline, table: Table, target: Snapshot, entry: Entry, newest: Entry
+    handle: TableHandle, table: Table, target: Snapshot, entry: Entry, newest: Entry
 ) -> None:
     """A rebuild may have changed the mode. The layout shows whether there is one row per key."""
     if entry.lineage == newest.lineage:
@@ -168,22 +172,23 @@ def _refuse_another_mode(
     if any(is_keyed != (mode_of(table) in KEYED_MODES) for is_keyed in has_keys):
         why = f"a rebuild has changed the table's mode since then, to {mode_of(table)}"
         raise _refused(
-            pipeline,
+            handle,
             target,
             why,
-            f"Set the former mode again, and rebuild it: tableflow rebuild {pipeline.topic.name}",
+            f"Set the former mode again, and rebuild it: tableflow rebuild {handle.spec.name}",
         )
 
 
 def _refuse_a_loss(
-    pipeline: Pipeline,
+    handle: TableHandle,
+    log: Log,
     table: Table,
     target: Snapshot,
     ledger: Ledger,
     to_read_again: Mapping[int, tuple[int, int]],
 ) -> None:
     """Everything that is dropped must still be in the log."""
-    log, name = pipeline.log, pipeline.topic.name
+    name = handle.spec.name
     topic = log.identify(name)
     lost_partitions = lost_before(log, topic, ledger).keys() & to_read_again.keys()
     end = log.end(topic)
@@ -202,13 +207,13 @@ def _refuse_a_loss(
         )
     if to_read_again and mode_of(table) not in KEYED_MODES and log.is_compacted(name):
         why = "the topic is compacted: records that are rows now may be gone from the log"
-        raise _refused(pipeline, target, why)
+        raise _refused(handle, target, why)
 
 
 def _refused(
-    pipeline: Pipeline, target: Snapshot, why: str, next_step: str = ""
+    handle: TableHandle, target: Snapshot, why: str, next_step: str = ""
 ) -> RollbackRefused:
-    name = pipeline.topic.name
+    name = handle.spec.name
     return RollbackRefused(
         f"{name!r} cannot go back to snapshot {target.snapshot_id}: {why}.",
         next_step or f"The table is as it was. Choose another state: tableflow history {name}",

@@ -42,7 +42,7 @@ DAY = datetime(2024, 1, 2, tzinfo=UTC)
 
 
 def back_to(pipeline: Pipeline, snapshot: int) -> Rollback:
-    return roll_back(pipeline, find(pipeline, moment(str(snapshot))))
+    return roll_back(pipeline, find(pipeline, moment(str(snapshot)), pipeline.log))
 
 
 def in_delta(pipeline: Pipeline) -> list[int]:
@@ -77,7 +77,7 @@ def test_a_table_goes_back_with_its_ledger_and_the_next_run_reads_the_rest_once(
         pipeline.catch_up()
         heads.append(head_of(pipeline))
 
-    found = find(pipeline, moment(str(heads[0])))
+    found = find(pipeline, moment(str(heads[0])), pipeline.log)
     assert head_of(pipeline) == heads[2]
     assert [one.snapshot_id for one in found.dropped] == [heads[2], heads[1]]
     assert (found.rows_before, found.to.rows, found.is_done) == (6, 2, False)
@@ -92,14 +92,14 @@ def test_a_table_goes_back_with_its_ledger_and_the_next_run_reads_the_rest_once(
     places = {one.snapshot_id: one.place for one in History(table).states()}
     assert [places[head] for head in heads] == ["current", "rolled back", "rolled back"]
     assert History(table).states()[0].operation == "rollback"
-    assert find(pipeline, moment(str(heads[0]))).is_nothing
+    assert find(pipeline, moment(str(heads[0])), pipeline.log).is_nothing
     verified(pipeline)
 
     assert pipeline.catch_up().rows == 4
     assert ids_of(pipeline) == in_delta(pipeline) == [0, 1, 2, 3, 4, 5]
     verified(pipeline)
     with pytest.raises(RollbackRefused, match="already been rolled back past it"):
-        find(pipeline, moment(str(heads[2])))
+        find(pipeline, moment(str(heads[2])), pipeline.log)
     with pytest.raises(CommitConflict, match="Another writer"):
         roll_back(pipeline, found)  # what was shown then is not what it would drop now
     assert len(ids_of(pipeline)) == 6
@@ -119,7 +119,7 @@ def test_with_keys_the_former_values_and_deleted_keys_come_back_until_the_next_r
     marks = table_of(pipeline).current_snapshot().parent_snapshot_id  # type: ignore[union-attr]
     assert ids_of(pipeline) == [10]
     with pytest.raises(RollbackRefused, match="never was the table's state"):
-        find(pipeline, moment(str(marks)))
+        find(pipeline, moment(str(marks)), pipeline.log)
 
     done = back_to(pipeline, before)
     assert (done.rows_before, done.to.rows) == (1, 2)
@@ -254,7 +254,7 @@ def test_a_rollback_behind_an_erasure_is_refused(pipeline: Pipeline) -> None:
         commits.append_nothing(pipeline.catalog, table, branch, entry)
         commits.commit_branch(pipeline.catalog, table, branch, ledger.head)
     with pytest.raises(RollbackRefused, match="keys were erased since then"):
-        find(pipeline, moment(str(before)))
+        find(pipeline, moment(str(before)), pipeline.log)
 
 
 def test_a_rollback_to_what_the_log_no_longer_holds_is_refused(
@@ -265,7 +265,7 @@ def test_a_rollback_to_what_the_log_no_longer_holds_is_refused(
     pipeline.catch_up()
     kafka_topic.delete_records_before(partition=0, offset=3)
     with pytest.raises(DataLoss, match=r"partition 0: 2 to 4, where the log has 3 to 4"):
-        find(pipeline, moment(str(before)))
+        find(pipeline, moment(str(before)), pipeline.log)
     assert len(ids_of(pipeline)) == 5
 
 
@@ -275,12 +275,12 @@ def test_in_a_compacted_topic_rows_that_may_be_gone_from_the_log_are_not_dropped
     monkeypatch.setattr(pipeline.log, "is_compacted", lambda _: True)
     before = head_of(pipeline)
     foreign_commit(pipeline)
-    assert not find(pipeline, moment(str(before))).to_read_again  # costs no record
+    assert not find(pipeline, moment(str(before)), pipeline.log).to_read_again  # costs no record
     back_to(pipeline, before)
     kafka_topic.send(PAYMENT, payments(1, 2), partition=0)
     pipeline.catch_up()
     with pytest.raises(RollbackRefused, match="the topic is compacted"):
-        find(pipeline, moment(str(before)))
+        find(pipeline, moment(str(before)), pipeline.log)
 
 
 def test_a_rollback_behind_a_change_of_mode_is_refused(
@@ -292,4 +292,4 @@ def test_a_rollback_behind_a_change_of_mode_is_refused(
     before = head_of(pipeline)
     rebuild(pipeline_of(tableflow, kafka_topic, mode="upsert"))
     with pytest.raises(RollbackRefused, match="changed the table's mode since then, to upsert"):
-        find(pipeline, moment(str(before)))
+        find(pipeline, moment(str(before)), pipeline.log)

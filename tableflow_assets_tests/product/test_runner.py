@@ -156,7 +156,7 @@ def test_an_input_that_was_rolled_back_is_read_anew_as_a_whole(world: World) -> 
     world.run()
     pipeline = world.tableflow.pipeline(world.tableflow.topic(world.topics[PAYMENTS].name))
     entries = read_entries(pipeline.existing_table())
-    roll_back(pipeline, find(pipeline, moment(str(entries[1][0].snapshot_id))))
+    roll_back(pipeline, find(pipeline, moment(str(entries[1][0].snapshot_id)), pipeline.log))
     done = world.run()["unique_payments"]
     assert (done.rows_added, done.rows_removed, done.values_affected) == (0, 1, None)
     world.land()
@@ -183,21 +183,21 @@ def test_its_table_is_looked_after_like_any_other(world: World) -> None:
         brought(world, order(number), payment(number, 1.5), payment(0, 1.4 - number / 10))
         world.run()
     flow = world.tableflow
-    pipeline = flow.pipeline(flow.table(world.table("unique_payments")))
+    handle = flow.handle(flow.table(world.table("unique_payments")))
     before = world.rows("unique_payments")
     # The first state, in which order 0 still has its first payment.
-    entries = read_entries(pipeline.existing_table())
-    assert compact(pipeline, include_newest=True).files_before > 1
-    assert compare(pipeline.catalog, pipeline.existing_table(), rows=True).ok
+    entries = read_entries(handle.existing_table())
+    assert compact(handle, include_newest=True).files_before > 1
+    assert compare(handle.catalog, handle.existing_table(), rows=True).ok
     assert world.rows("unique_payments") == before
     assert all(done.did_nothing for done in world.run().values())
-    roll_back(pipeline, find(pipeline, moment(str(entries[1][0].snapshot_id))))
+    roll_back(handle, find(handle, moment(str(entries[1][0].snapshot_id)), flow.log))
     assert world.rows("unique_payments") != before
     world.run()
     assert world.rows("unique_payments") == before
-    expire(pipeline, older_than=timedelta(0), force=True)
-    assert read_ledger(pipeline.existing_table()).entry.kind == "product"
-    assert compare(pipeline.catalog, pipeline.existing_table(), rows=True).ok
+    expire(handle, older_than=timedelta(0), force=True)
+    assert read_ledger(handle.existing_table()).entry.kind == "product"
+    assert compare(handle.catalog, handle.existing_table(), rows=True).ok
     assert_as_expected(world)
 
 

@@ -134,7 +134,9 @@ def test_a_rollback_is_followed_back(published: Published, tableflow: Tableflow)
     first = published.commit()
     published.commit()
     published.publish()
-    roll_back(published.pipeline, find(published.pipeline, moment(str(first))))
+    roll_back(
+        published.pipeline, find(published.pipeline, moment(str(first)), published.pipeline.log)
+    )
     published.publish()
     shown = published.look()["analytics"]
     assert shown.is_in_step

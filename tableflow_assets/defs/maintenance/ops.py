@@ -9,16 +9,17 @@ from dagster_pyspark import LazyPySparkResource
 from pydantic import Field
 
 from tableflow_assets.base.errors import SettingsError
-from tableflow_assets.defs.connected import connected_pipeline
+from tableflow_assets.defs.connected import connected_handle
 from tableflow_assets.defs.maintenance.check import maintenance_evaluation, what_is_needed
 from tableflow_assets.defs.maintenance.steps import STEPS, Step, Wanted
 from tableflow_assets.defs.metadata import maintenance_metadata
 from tableflow_assets.defs.names import table_key, table_pool
 from tableflow_assets.defs.pools import in_pool
-from tableflow_assets.defs.resources import IcebergCatalogResource, KafkaResource, RegistryResource
+from tableflow_assets.defs.resources import IcebergCatalogResource
 from tableflow_assets.lake.catalog import RestCatalog
 from tableflow_assets.operate.maintenance.health import Kind, health
-from tableflow_assets.settings.settings import Settings, Topic
+from tableflow_assets.settings.managed_table import ManagedTable
+from tableflow_assets.settings.settings import Settings
 from tableflow_assets.table.suspension import find_suspension
 
 
@@ -43,7 +44,7 @@ class MaintenanceConfig(dg.Config):
 class MaintenanceOps:
     """For all topics the same ops: which topic it is, they are told when they run."""
 
-    def __init__(self, topics: Sequence[Topic], settings: Settings) -> None:
+    def __init__(self, topics: Sequence[ManagedTable], settings: Settings) -> None:
         self._topics = {topic.name: topic for topic in topics}
         self._settings = settings
         self.choose = self._choose()
@@ -99,17 +100,15 @@ class MaintenanceOps:
         def work(
             context: dg.OpExecutionContext,
             wanted: Wanted,
-            kafka: KafkaResource,
-            registry: RegistryResource,
             catalog: IcebergCatalogResource,
             pyspark: LazyPySparkResource,
         ) -> None:
             topic = self._topics[wanted.topic]
-            pipeline = connected_pipeline(topic, self._settings, kafka, registry, catalog, pyspark)
+            handle = connected_handle(topic, self._settings, catalog, pyspark)
             # The table's runs go first: new records wait for one step at most.
             pool = in_pool(context, table_pool(topic), priority)
             with nullcontext() if wanted.dry_run else pool:
-                done = step.work(pipeline, wanted, context.run_id)
+                done = step.work(handle, wanted, context.run_id)
             about = {"step": step.kind, **maintenance_metadata(done)}
             context.add_output_metadata(about)
             if wanted.dry_run:
@@ -117,12 +116,12 @@ class MaintenanceOps:
                 return
             key = table_key(topic, self._settings.namespace)
             context.log_event(dg.AssetObservation(asset_key=key, metadata=about))
-            self._judge(context, topic, pipeline.catalog)
+            self._judge(context, topic, handle.catalog)
 
         return work
 
     def _judge(
-        self, context: dg.OpExecutionContext, topic: Topic, catalog: RestCatalog
+        self, context: dg.OpExecutionContext, topic: ManagedTable, catalog: RestCatalog
     ) -> tuple[Kind, ...]:
         """What the table needs now; reported as its check."""
         found = health(catalog, topic)
@@ -132,7 +131,7 @@ class MaintenanceOps:
         context.log_event(evaluation)
         return found.kinds
 
-    def _chosen(self, names: Sequence[str]) -> list[Topic]:
+    def _chosen(self, names: Sequence[str]) -> list[ManagedTable]:
         if unknown := [name for name in names if name not in self._topics]:
             raise SettingsError(
                 f"Dagster knows no topic {unknown[0]!r}.",

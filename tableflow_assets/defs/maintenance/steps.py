@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tableflow_assets.operate.maintenance.health import Kind
-from tableflow_assets.pipeline import Pipeline
+from tableflow_assets.table.handle import TableHandle
 
 
 @dataclass(frozen=True)
@@ -36,16 +36,16 @@ class Step:
     kind: Kind
     op: str  # its name
     description: str
-    work: Callable[[Pipeline, Wanted, str], Result]  # the last: the run's id
+    work: Callable[[TableHandle, Wanted, str], Result]  # the last: the run's id
 
 
-def _mirror(pipeline: Pipeline, wanted: Wanted, _: str) -> Result:
+def _mirror(handle: TableHandle, wanted: Wanted, _: str) -> Result:
     from tableflow_assets.table.delta.lifecycle import mirror_status
     from tableflow_assets.table.delta.mirror import catch_up
 
-    table = pipeline.existing_table()
-    written = 0 if wanted.dry_run else catch_up(pipeline.catalog, table)
-    found = mirror_status(pipeline.catalog, table)
+    table = handle.existing_table()
+    written = 0 if wanted.dry_run else catch_up(handle.catalog, table)
+    found = mirror_status(handle.catalog, table)
     return {
         "delta_version": found.version,
         "versions_written": written,
@@ -54,17 +54,17 @@ def _mirror(pipeline: Pipeline, wanted: Wanted, _: str) -> Result:
     }
 
 
-def _retention(pipeline: Pipeline, wanted: Wanted, run_id: str) -> Result:
+def _retention(handle: TableHandle, wanted: Wanted, run_id: str) -> Result:
     from tableflow_assets.operate.retention import drop_old_windows
 
-    return drop_old_windows(pipeline, run_id=run_id, dry_run=wanted.dry_run).to_json()
+    return drop_old_windows(handle, run_id=run_id, dry_run=wanted.dry_run).to_json()
 
 
-def _compact(pipeline: Pipeline, wanted: Wanted, _: str) -> Result:
+def _compact(handle: TableHandle, wanted: Wanted, _: str) -> Result:
     from tableflow_assets.operate.maintenance.compact import compact
 
     done = compact(
-        pipeline,
+        handle,
         strategy=wanted.strategy,
         windows=wanted.windows or None,
         include_newest=wanted.include_newest,
@@ -86,23 +86,23 @@ def _compact(pipeline: Pipeline, wanted: Wanted, _: str) -> Result:
     }
 
 
-def _rewrite_manifests(pipeline: Pipeline, wanted: Wanted, _: str) -> Result:
+def _rewrite_manifests(handle: TableHandle, wanted: Wanted, _: str) -> Result:
     from tableflow_assets.operate.maintenance.manifests import rewrite_manifests
 
-    return rewrite_manifests(pipeline, dry_run=wanted.dry_run).to_json()
+    return rewrite_manifests(handle, dry_run=wanted.dry_run).to_json()
 
 
-def _expire(pipeline: Pipeline, wanted: Wanted, _: str) -> Result:
+def _expire(handle: TableHandle, wanted: Wanted, _: str) -> Result:
     from tableflow_assets.operate.maintenance.expire import expire
 
-    done = expire(pipeline, dry_run=wanted.dry_run)
+    done = expire(handle, dry_run=wanted.dry_run)
     return done.to_json() | {"snapshots": done.snapshots}
 
 
-def _remove_orphans(pipeline: Pipeline, wanted: Wanted, _: str) -> Result:
+def _remove_orphans(handle: TableHandle, wanted: Wanted, _: str) -> Result:
     from tableflow_assets.operate.maintenance.orphans import remove_orphans
 
-    done = remove_orphans(pipeline, dry_run=wanted.dry_run)
+    done = remove_orphans(handle, dry_run=wanted.dry_run)
     return done.to_json() | {"removed": len(done.files), "bytes": done.bytes}
 
 

@@ -26,8 +26,8 @@ from tableflow_assets.operate.maintenance.procedure import (
     options,
 )
 from tableflow_assets.operate.maintenance.strategy import arguments_of, sorts_all
-from tableflow_assets.pipeline import Pipeline
 from tableflow_assets.table.delta.mirror import follow
+from tableflow_assets.table.handle import TableHandle
 from tableflow_assets.table.layout import DELETE_MODE, MARK_ROWS
 from tableflow_assets.table.ledger import read_ledger
 
@@ -56,7 +56,7 @@ class Compacted:
 
 
 def compact(
-    pipeline: Pipeline,
+    handle: TableHandle,
     *,
     strategy: str | None = None,
     windows: Sequence[str] | None = None,
@@ -68,12 +68,12 @@ def compact(
     ``include_newest``: that one as well, however few files it has.
     """
     started = time.monotonic()
-    compaction = _Compaction(pipeline)
-    strategy = strategy or pipeline.topic.compaction
-    arguments = arguments_of(strategy, pipeline.topic, compaction.table)
+    compaction = _Compaction(handle)
+    strategy = strategy or handle.spec.compaction
+    arguments = arguments_of(strategy, handle.spec, compaction.table)
     selection = compaction.select_windows(windows, include_newest)
     report = Compacted(
-        topic=pipeline.topic.name,
+        topic=handle.spec.name,
         dry_run=dry_run,
         strategy=strategy,
         windows=tuple(window.name for window in selection),
@@ -88,22 +88,22 @@ def compact(
         removed = sum(window.delete_files for window in selection) - delete_files_left
         report = replace(report, delete_files_removed=max(removed, 0))
     reached("compacted")
-    follow(pipeline.catalog, compaction.table)
+    follow(handle.catalog, compaction.table)
     return replace(report, seconds=round(time.monotonic() - started, 2))
 
 
 class _Compaction:
     """The table as it was loaded, and the procedures that change it."""
 
-    def __init__(self, pipeline: Pipeline) -> None:
-        self.pipeline, self.topic = pipeline, pipeline.topic
-        self.table: Table = pipeline.existing_table()
+    def __init__(self, handle: TableHandle) -> None:
+        self.handle, self.topic = handle, handle.spec
+        self.table: Table = handle.existing_table()
         # Raises if somebody else has changed the table: it stays as it is until that is resolved.
         read_ledger(self.table)
         self.groups = FileGroups(self.table, self.topic)
 
     def windows(self) -> tuple[Window, ...]:
-        catalog = self.pipeline.catalog
+        catalog = self.handle.catalog
         catalog.ask(self.table.refresh)
         content = catalog.ask(lambda: content_of(self.table, self.topic, self.groups))
         return windows_of(content, self.topic, self.groups, datetime.now(UTC))
@@ -161,11 +161,11 @@ class _Compaction:
 
     def _call(self, procedure: str, windows: Iterable[Window], arguments: dict[str, str]) -> Any:
         groups = (window.group for window in windows)
-        condition = self.groups.condition(groups, self.pipeline.spark_catalog)
+        condition = self.groups.condition(groups, self.handle.spark_catalog)
         where = {"where": literal(condition)} if condition else {}
         reached("compacting")
         return beside_writers(
-            lambda: call(self.pipeline, procedure, self.topic.table, arguments | where)
+            lambda: call(self.handle, procedure, self.topic.table, arguments | where)
         )
 
 

@@ -21,11 +21,11 @@ from tableflow_assets.operate.maintenance.expirable import (
     outlived_tags,
 )
 from tableflow_assets.operate.maintenance.procedure import beside_writers, call
-from tableflow_assets.pipeline import Pipeline
 from tableflow_assets.table.commit import drop_abandoned_branches
 from tableflow_assets.table.delta.lifecycle import trim
 from tableflow_assets.table.delta.mirror import catch_up
 from tableflow_assets.table.formats import is_delta
+from tableflow_assets.table.handle import TableHandle
 from tableflow_assets.table.ledger import read_ledger
 
 IDS_AT_ONCE = 2000
@@ -62,43 +62,43 @@ class Expired:
 
 
 def expire(
-    pipeline: Pipeline,
+    handle: TableHandle,
     *,
     older_than: timedelta | None = None,
     dry_run: bool = False,
     force: bool = False,
 ) -> Expired:
     """``older_than``: by default the topic's `keep_snapshots`."""
-    age = pipeline.topic.keep_snapshots if older_than is None else older_than
+    age = handle.spec.keep_snapshots if older_than is None else older_than
     if not force:
         because = "a query that began before may still read its files"
         refuse_too_young("Snapshots", age, QUERIES_END_WITHIN, because)
-    table = pipeline.existing_table()
+    table = handle.existing_table()
     # Raises if somebody else has changed the table, which then keeps all it could go back to.
     read_ledger(table)
     now = datetime.now(UTC)
     before = now - age
     if not dry_run:
-        drop_abandoned_branches(pipeline.catalog, table)
+        drop_abandoned_branches(handle.catalog, table)
         if is_delta(table):  # the state that its newest version shows must stay
-            catch_up(pipeline.catalog, table)
+            catch_up(handle.catalog, table)
     tables = tuple(
-        _expire(pipeline, target, before, dry_run) for target in (table, *_dead_letters(pipeline))
+        _expire(handle, target, before, dry_run) for target in (table, *_dead_letters(handle))
     )
     trimmed = 0
     if not dry_run:
         reached("expired")
-        pipeline.catalog.ask(table.refresh)
-        trimmed = trim(pipeline.catalog, table) if is_delta(table) else 0
-    return Expired(pipeline.topic.name, dry_run, before, tables, trimmed)
+        handle.catalog.ask(table.refresh)
+        trimmed = trim(handle.catalog, table) if is_delta(table) else 0
+    return Expired(handle.spec.name, dry_run, before, tables, trimmed)
 
 
-def _dead_letters(pipeline: Pipeline) -> Iterator[Table]:
-    if (table := pipeline.catalog.find(pipeline.topic.dead_letter_table)) is not None:
+def _dead_letters(handle: TableHandle) -> Iterator[Table]:
+    if (table := handle.catalog.find(handle.spec.dead_letter_table)) is not None:
         yield table
 
 
-def _expire(pipeline: Pipeline, table: Table, before: datetime, dry_run: bool) -> ExpiredInTable:
+def _expire(handle: TableHandle, table: Table, before: datetime, dry_run: bool) -> ExpiredInTable:
     name = table.name()[-1]
     if dry_run:
         ids, tags = _to_expire(table, before)
@@ -107,12 +107,12 @@ def _expire(pipeline: Pipeline, table: Table, before: datetime, dry_run: bool) -
     mirrored_head = table.metadata.current_snapshot_id
 
     def expire_batch() -> ExpiredInTable:
-        pipeline.catalog.ask(table.refresh)
+        handle.catalog.ask(table.refresh)
         ids, tags = _to_expire(table, before, also_kept=mirrored_head)
         if not ids and not tags:
             return ExpiredInTable(name)
         reached("expiring")
-        return _call(pipeline, name, ids[:IDS_AT_ONCE], tuple(tags))
+        return _call(handle, name, ids[:IDS_AT_ONCE], tuple(tags))
 
     total = ExpiredInTable(name)
     for _ in range(0, len(table.snapshots()), IDS_AT_ONCE):
@@ -129,12 +129,12 @@ def _to_expire(
     return [snapshot.snapshot_id for snapshot in old], outlived_tags(table, now_ms)
 
 
-def _call(pipeline: Pipeline, table: str, ids: list[int], tags: tuple[str, ...]) -> ExpiredInTable:
+def _call(handle: TableHandle, table: str, ids: list[int], tags: tuple[str, ...]) -> ExpiredInTable:
     arguments = {"older_than": BY_ID_ONLY}
     if ids:
         arguments["snapshot_ids"] = f"array({', '.join(f'{snapshot_id}L' for snapshot_id in ids)})"
     try:
-        deleted = call(pipeline, "expire_snapshots", table, arguments)
+        deleted = call(handle, "expire_snapshots", table, arguments)
     except MaintenanceFailed as error:
         if "Still referenced by refs" in error.problem:  # tagged since we looked
             raise CommitConflict(f"Somebody tagged a snapshot of {table}.", "Run again.") from error

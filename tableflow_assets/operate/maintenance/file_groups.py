@@ -16,7 +16,7 @@ from pyiceberg.transforms import BucketTransform, DayTransform, HourTransform
 
 from tableflow_assets.decode.types import KAFKA_COLUMN
 from tableflow_assets.settings.layout_terms import in_sql
-from tableflow_assets.settings.settings import Topic
+from tableflow_assets.settings.managed_table import ManagedTable
 from tableflow_assets.table.layout_fields import time_column
 from tableflow_assets.table.windows import (
     EPOCH,
@@ -40,7 +40,7 @@ class FileGroup:
 
 
 class FileGroups:
-    def __init__(self, table: Table, topic: Topic) -> None:
+    def __init__(self, table: Table, topic: ManagedTable) -> None:
         self._window = topic.window
         self.step = HOUR if topic.window == "hour" else DAY
         self._schema = table.schema()

@@ -18,7 +18,7 @@ from tableflow_assets.operate.maintenance.expirable import (
 )
 from tableflow_assets.operate.maintenance.file_groups import FileGroup, FileGroups
 from tableflow_assets.operate.retention import oldest_kept
-from tableflow_assets.settings.settings import Topic
+from tableflow_assets.settings.managed_table import ManagedTable
 from tableflow_assets.table.delta.lifecycle import mirror_status
 from tableflow_assets.table.formats import is_delta
 
@@ -91,7 +91,7 @@ class Health:
         return document
 
 
-def health(catalog: RestCatalog, topic: Topic, now: datetime | None = None) -> Health:
+def health(catalog: RestCatalog, topic: ManagedTable, now: datetime | None = None) -> Health:
     table = catalog.find(topic.table)
     if table is None or table.current_snapshot() is None:
         return Health(topic.name)
@@ -109,7 +109,7 @@ def health(catalog: RestCatalog, topic: Topic, now: datetime | None = None) -> H
 
 
 def windows_of(
-    content: Content, topic: Topic, groups: FileGroups, now: datetime
+    content: Content, topic: ManagedTable, groups: FileGroups, now: datetime
 ) -> tuple[Window, ...]:
     """All windows in order, each with what it needs; those being written come last."""
     being_written = _being_written(content, groups, now)
@@ -129,7 +129,7 @@ def _order(group: FileGroup) -> tuple[float, int, str]:
     return (start, group.bucket or 0, group.name)
 
 
-def _window(part: GroupContent, topic: Topic, is_newest: bool) -> Window:
+def _window(part: GroupContent, topic: ManagedTable, is_newest: bool) -> Window:
     total = part.total
     remedy, why = _remedy(part, topic, is_newest)
     return Window(
@@ -153,7 +153,7 @@ def _enough(counts: Counts, is_newest: bool) -> int:
     return 2 if counts.small_bytes <= FEW_BYTES else SMALL_FILES
 
 
-def _remedy(part: GroupContent, topic: Topic, is_newest: bool) -> tuple[Remedy, str]:
+def _remedy(part: GroupContent, topic: ManagedTable, is_newest: bool) -> tuple[Remedy, str]:
     packable = [
         counts
         for counts in part.mergeable.values()
@@ -182,7 +182,7 @@ def _is_dead(counts: Counts) -> bool:
 def _needs(
     catalog: RestCatalog,
     table: Table,
-    topic: Topic,
+    topic: ManagedTable,
     windows: tuple[Window, ...],
     content: Content,
     now: datetime,
@@ -200,7 +200,7 @@ def _needs(
         yield Need("mirror", behind)
 
 
-def _of_age(table: Table, topic: Topic, now: datetime) -> Iterator[Need]:
+def _of_age(table: Table, topic: ManagedTable, now: datetime) -> Iterator[Need]:
     now_ms = int(now.timestamp() * 1000)
     old = expirable(table, int((now - topic.keep_snapshots).timestamp() * 1000), now_ms)
     tags = outlived_tags(table, now_ms)

@@ -14,8 +14,8 @@ from tableflow_assets.operate.maintenance.health import Health, Kind, health
 from tableflow_assets.operate.maintenance.manifests import rewrite_manifests
 from tableflow_assets.operate.maintenance.orphans import remove_orphans
 from tableflow_assets.operate.retention import drop_old_windows
-from tableflow_assets.pipeline import Pipeline
 from tableflow_assets.table.delta.mirror import catch_up
+from tableflow_assets.table.handle import TableHandle
 
 # Rows are dropped before they would be compacted; what compaction leaves behind expires after it.
 ORDER: tuple[Kind, ...] = ("mirror", "retention", "compact", "manifests", "expire", "orphans")
@@ -57,14 +57,14 @@ OnStep = Callable[[MaintenanceStep], None]
 
 
 def maintain(
-    pipeline: Pipeline, *, dry_run: bool = False, on_step: OnStep = lambda _: None
+    handle: TableHandle, *, dry_run: bool = False, on_step: OnStep = lambda _: None
 ) -> Maintained:
     """Do what ``health`` says is needed. ``on_step``: called when a step begins and when it ends."""
     steps: list[MaintenanceStep] = []
-    current_health = _health(pipeline)
+    current_health = _health(handle)
     for kind in ORDER:
         # Every step may change what the next one needs.
-        current_health = current_health if dry_run or not steps else _health(pipeline)
+        current_health = current_health if dry_run or not steps else _health(handle)
         if kind not in current_health.kinds:
             continue
         why = current_health.why(kind)
@@ -72,38 +72,38 @@ def maintain(
             steps.append(MaintenanceStep(kind, why, "would be done"))
         else:
             on_step(MaintenanceStep(kind, why, "begins"))
-            steps.append(_run(pipeline, kind, why))
+            steps.append(_run(handle, kind, why))
         on_step(steps[-1])
-    return Maintained(pipeline.topic.name, dry_run, tuple(steps))
+    return Maintained(handle.spec.name, dry_run, tuple(steps))
 
 
-def _health(pipeline: Pipeline) -> Health:
-    return health(pipeline.catalog, pipeline.topic)
+def _health(handle: TableHandle) -> Health:
+    return health(handle.catalog, handle.spec)
 
 
-def _run(pipeline: Pipeline, kind: Kind, why: str) -> MaintenanceStep:
+def _run(handle: TableHandle, kind: Kind, why: str) -> MaintenanceStep:
     started = time.monotonic()
 
     def seconds() -> float:
         return round(time.monotonic() - started, 2)
 
     try:
-        result = _STEPS[kind](pipeline)
+        result = _STEPS[kind](handle)
         return MaintenanceStep(kind, why, "done", result, seconds=seconds())
     except Exception as error:
-        logger.warning("%s: %s failed: %s", pipeline.topic.name, kind, error)
+        logger.warning("%s: %s failed: %s", handle.spec.name, kind, error)
         return MaintenanceStep(kind, why, "failed", error=str(error), seconds=seconds())
 
 
-def _drop_old_windows(pipeline: Pipeline) -> Any:
-    return drop_old_windows(pipeline, run_id="maintenance")
+def _drop_old_windows(handle: TableHandle) -> Any:
+    return drop_old_windows(handle, run_id="maintenance")
 
 
-def _mirror(pipeline: Pipeline) -> dict[str, int]:
-    return {"versions": catch_up(pipeline.catalog, pipeline.existing_table())}
+def _mirror(handle: TableHandle) -> dict[str, int]:
+    return {"versions": catch_up(handle.catalog, handle.existing_table())}
 
 
-_STEPS: dict[Kind, Callable[[Pipeline], Any]] = {
+_STEPS: dict[Kind, Callable[[TableHandle], Any]] = {
     "mirror": _mirror,
     "retention": _drop_old_windows,
     "compact": compact,

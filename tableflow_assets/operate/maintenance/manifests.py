@@ -7,8 +7,8 @@ from typing import Any
 
 from tableflow_assets.base.boundary import reached
 from tableflow_assets.operate.maintenance.procedure import beside_writers, call
-from tableflow_assets.pipeline import Pipeline
 from tableflow_assets.table.delta.mirror import follow
+from tableflow_assets.table.handle import TableHandle
 from tableflow_assets.table.ledger import read_ledger
 
 
@@ -23,21 +23,21 @@ class RewrittenManifests:
         return asdict(self)
 
 
-def rewrite_manifests(pipeline: Pipeline, *, dry_run: bool = False) -> RewrittenManifests:
+def rewrite_manifests(handle: TableHandle, *, dry_run: bool = False) -> RewrittenManifests:
     """In a dry run ``after`` equals ``before``."""
-    table = pipeline.existing_table()
+    table = handle.existing_table()
     read_ledger(table)  # raises if somebody else has changed the table
 
     def count() -> int:
-        head = pipeline.catalog.ask(table.refresh).current_snapshot()
+        head = handle.catalog.ask(table.refresh).current_snapshot()
         return len(head.manifests(table.io)) if head else 0
 
     before = count()
     if dry_run:
-        return RewrittenManifests(pipeline.topic.name, dry_run, before, before)
+        return RewrittenManifests(handle.spec.name, dry_run, before, before)
     arguments = {"use_caching": "false"}
     reached("compacting")
-    beside_writers(lambda: call(pipeline, "rewrite_manifests", pipeline.topic.table, arguments))
+    beside_writers(lambda: call(handle, "rewrite_manifests", handle.spec.table, arguments))
     reached("compacted")
-    follow(pipeline.catalog, table)
-    return RewrittenManifests(pipeline.topic.name, dry_run, before, count())
+    follow(handle.catalog, table)
+    return RewrittenManifests(handle.spec.name, dry_run, before, count())

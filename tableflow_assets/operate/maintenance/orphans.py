@@ -23,12 +23,12 @@ from tableflow_assets.lake.catalog import RestCatalog
 from tableflow_assets.lake.file_io import arrow_store
 from tableflow_assets.operate.maintenance.ages import refuse_too_young
 from tableflow_assets.operate.maintenance.health import LAST_ORPHANS
-from tableflow_assets.pipeline import Pipeline
 from tableflow_assets.table.delta.log import FOLDER as DELTA_LOG
 from tableflow_assets.table.delta.log import DeltaLog
 from tableflow_assets.table.delta.store import store_at
 from tableflow_assets.table.delta.vectors import FOLDER as VECTORS
 from tableflow_assets.table.formats import delta_root, is_delta, topic_of
+from tableflow_assets.table.handle import TableHandle
 from tableflow_assets.table.retrying import insist
 
 # Longer than any run takes from its first file to its commit.
@@ -64,7 +64,7 @@ class Orphans:
 
 
 def remove_orphans(
-    pipeline: Pipeline,
+    handle: TableHandle,
     *,
     older_than: timedelta = timedelta(days=3),
     dry_run: bool = False,
@@ -73,8 +73,8 @@ def remove_orphans(
     if not force:
         because = "a run under way has not committed its files yet"
         refuse_too_young("Files that belong to nothing", older_than, SAFE_AGE, because)
-    catalog, topic = pipeline.catalog, pipeline.topic
-    table, letters = pipeline.existing_table(), catalog.find(topic.dead_letter_table)
+    catalog, topic = handle.catalog, handle.spec
+    table, letters = handle.existing_table(), catalog.find(topic.dead_letter_table)
     now = datetime.now(UTC)
     all_orphans: list[Orphan] = []
     for target in (table, *([letters] if letters else ())):

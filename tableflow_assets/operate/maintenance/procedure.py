@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from pyspark.errors import PySparkException
 
 from tableflow_assets.base.errors import CommitConflict, MaintenanceFailed
-from tableflow_assets.pipeline import Pipeline
+from tableflow_assets.table.handle import TableHandle
 from tableflow_assets.table.spark_errors import named_spark_errors
 
 # Seconds to wait after a writer was faster: longer than most commits take.
@@ -19,14 +19,14 @@ T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
 
-def call(pipeline: Pipeline, procedure: str, table: str, arguments: Mapping[str, str]) -> Any:
+def call(handle: TableHandle, procedure: str, table: str, arguments: Mapping[str, str]) -> Any:
     """``arguments``: SQL, by name. Returns the only row of the procedure's result."""
-    named_arguments = {"table": literal(f"{pipeline.catalog.namespace}.{table}"), **arguments}
+    named_arguments = {"table": literal(f"{handle.catalog.namespace}.{table}"), **arguments}
     text = ", ".join(f"{name} => {value}" for name, value in named_arguments.items())
     try:
         with named_spark_errors(table):
-            statement = f"CALL `{pipeline.spark_catalog}`.system.{procedure}({text})"
-            return pipeline.spark.sql(statement).collect()[0]
+            statement = f"CALL `{handle.spark_catalog}`.system.{procedure}({text})"
+            return handle.spark.sql(statement).collect()[0]
     except PySparkException as error:
         raise MaintenanceFailed(
             f"Spark could not do {procedure} on {table}: {str(error).partition(chr(10))[0]}",

@@ -16,13 +16,13 @@ from tableflow_assets.settings.layout_terms import (
     shown,
     sort_term,
 )
-from tableflow_assets.settings.settings import Topic
+from tableflow_assets.settings.managed_table import ManagedTable
 
 # Iceberg puts the sort value into a column of this name while it sorts.
 ZORDER_COLUMN = "ICEZVALUE"
 
 
-def arguments_of(strategy: str, topic: Topic, table: Table) -> dict[str, str]:
+def arguments_of(strategy: str, topic: ManagedTable, table: Table) -> dict[str, str]:
     """The arguments of `rewrite_data_files`, as SQL."""
     try:
         chosen_strategy = compaction(strategy)
