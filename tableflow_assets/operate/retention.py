@@ -16,6 +16,7 @@ from pyiceberg.table import Table
 
 from tableflow_assets.base.boundary import reached
 from tableflow_assets.base.errors import CommitConflict, SettingsError
+from tableflow_assets.base.retry import retry_on_conflict
 from tableflow_assets.pipeline import Pipeline
 from tableflow_assets.settings.settings import Topic
 from tableflow_assets.table import commit as commits
@@ -91,19 +92,19 @@ def drop_old_windows(
     if before is None:
         return Dropped(topic.name)
     _refuse_keys(topic)
+
+    def drop() -> Dropped:
+        table = _existing_table(pipeline)
+        if table is None:
+            return Dropped(topic.name, before)
+        old = _Old(pipeline, table, before)
+        return old.found if dry_run else old.drop(run_id)
+
+    def tell(_: CommitConflict) -> None:
+        logger.info("%s: another writer was faster; once more", topic.name)
+
     with suspending(pipeline.catalog, topic):
-        for attempt in range(ATTEMPTS):
-            table = _existing_table(pipeline)
-            if table is None:
-                return Dropped(topic.name, before)
-            old = _Old(pipeline, table, before)
-            try:
-                return old.found if dry_run else old.drop(run_id)
-            except CommitConflict:
-                if attempt == ATTEMPTS - 1:
-                    raise
-                logger.info("%s: another writer was faster; once more", topic.name)
-    raise AssertionError("unreachable")
+        return retry_on_conflict(drop, ATTEMPTS, on_retry=tell)
 
 
 class _Old:
