@@ -1,19 +1,130 @@
-"""Asking again, after a pause."""
+"""Trying again: the policies of the whole library, on tenacity.
+
+- `retry_after_pauses`: a server is away, or refuses for a moment: ask again, after growing pauses.
+- `retry_on_conflict`: another writer was faster: do the same again on what there is now.
+- `poll_until`: something is under way: look again until it is done, or time is up.
+
+What is raised in the end is the last error itself, never one of tenacity's.
+"""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
+
+from tenacity import (
+    RetryCallState,
+    Retrying,
+    retry_if_exception_type,
+    retry_if_not_exception_type,
+    retry_if_result,
+    stop_after_attempt,
+    stop_after_delay,
+    stop_any,
+    stop_never,
+    wait_chain,
+    wait_fixed,
+    wait_none,
+    wait_random_exponential,
+)
+
+from tableflow_assets.base.errors import CommitConflict
 
 T = TypeVar("T")
+E = TypeVar("E", bound=Exception)
 
 
-def patiently(ask: Callable[[], T], pauses: Sequence[float], after: type[Exception]) -> T:
-    """Once more after every pause (in seconds) while the answer is this error; the last one counts."""
-    for pause in pauses:
-        try:
-            return ask()
-        except after:
-            time.sleep(pause)
-    return ask()
+def retry_after_pauses(
+    work: Callable[[], T],
+    pauses: Sequence[float],
+    on: type[E],
+    *,
+    on_retry: Callable[[E], object] = lambda _: None,
+    before_retry: Callable[[], object] = lambda: None,
+) -> T:
+    """Try again after every pause (in seconds) while it fails with ``on``; the last try counts.
+
+    ``on_retry`` hears of the failure before the pause, ``before_retry`` is called after it.
+    """
+    retrying = Retrying(
+        retry=retry_if_exception_type(on),
+        wait=wait_chain(*map(wait_fixed, pauses), wait_none()),
+        stop=stop_after_attempt(len(pauses) + 1),
+        before_sleep=_tell(on_retry),
+        before=_not_the_first_time(before_retry),
+        reraise=True,
+    )
+    return retrying(work)
+
+
+def retry_on_conflict(
+    work: Callable[[], T],
+    attempts: int,
+    on: type[E] = CommitConflict,  # type: ignore[assignment]
+    *,
+    unless: tuple[type[Exception], ...] = (),
+    jitter: float = 0.0,
+    on_retry: Callable[[E], object] = lambda _: None,
+    before_retry: Callable[[], object] = lambda: None,
+) -> T:
+    """Do the work again, at once, when somebody else was faster; it looks at what is there by itself.
+
+    ``jitter``: seconds, doubled with every try, out of which a pause is drawn: for work so short that
+    those who compete would collide again. ``unless``: kinds of ``on`` that no other try can mend.
+    """
+    retrying = Retrying(
+        retry=retry_if_exception_type(on) & retry_if_not_exception_type(unless),
+        wait=wait_random_exponential(multiplier=jitter),
+        stop=stop_after_attempt(attempts),
+        before_sleep=_tell(on_retry),
+        before=_not_the_first_time(before_retry),
+        reraise=True,
+    )
+    return retrying(work)
+
+
+def poll_until(
+    is_enough: Callable[[T], object],
+    look: Callable[[], T],
+    *,
+    every: float,
+    within: float | None = None,
+    looks: int | None = None,
+    before_retry: Callable[[], object] = lambda: None,
+) -> T:
+    """Look again every so many seconds until it is enough, and return what was seen last.
+
+    It ends after ``within`` seconds, or so many ``looks``, too; there is at least one. With neither, it
+    takes as long as it takes.
+    """
+    retrying = Retrying(
+        retry=retry_if_result(lambda answer: not is_enough(answer)),
+        wait=wait_fixed(every),
+        stop=stop_any(
+            stop_never if within is None else stop_after_delay(within),
+            stop_never if looks is None else stop_after_attempt(looks),
+        ),
+        before=_not_the_first_time(before_retry),
+        retry_error_callback=_last_answer,
+    )
+    return retrying(look)
+
+
+def _tell(on_retry: Callable[[E], object]) -> Callable[[RetryCallState], None]:
+    def tell(state: RetryCallState) -> None:
+        error: Any = state.outcome.exception() if state.outcome else None
+        on_retry(error)
+
+    return tell
+
+
+def _not_the_first_time(before_retry: Callable[[], object]) -> Callable[[RetryCallState], None]:
+    def call(state: RetryCallState) -> None:
+        if state.attempt_number > 1:
+            before_retry()
+
+    return call
+
+
+def _last_answer(state: RetryCallState) -> Any:
+    return state.outcome.result() if state.outcome else None

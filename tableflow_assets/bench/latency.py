@@ -7,6 +7,7 @@ import uuid
 
 from tableflow_assets import labs
 from tableflow_assets.base.errors import TableflowError
+from tableflow_assets.base.retry import poll_until
 from tableflow_assets.query.duckdb import connect_duckdb
 from tableflow_assets.settings.settings import Settings
 from tableflow_assets.stack import connections
@@ -32,18 +33,19 @@ class Probe:
         labs.produce(self._kafka, self._registry, [record])
         sent = time.monotonic()
         snapshot = None
-        while True:
+
+        def is_visible() -> bool:
             # DuckDB is asked once a snapshot: a query every 0.2 s would load what it measures.
-            newest = self._newest_snapshot()
-            if newest != snapshot and self._is_visible(code):
-                return time.monotonic() - sent
-            snapshot = newest
-            if time.monotonic() - sent > timeout:
-                raise TableflowError(
-                    f"The record {code} was not visible after {timeout:.0f} s.",
-                    "Is the new_offsets sensor on, and does `tableflow stack status` say ready?",
-                )
-            time.sleep(POLL_SECONDS)
+            nonlocal snapshot
+            before, snapshot = snapshot, self._newest_snapshot()
+            return snapshot != before and self._is_visible(code)
+
+        if not poll_until(bool, is_visible, every=POLL_SECONDS, within=timeout):
+            raise TableflowError(
+                f"The record {code} was not visible after {timeout:.0f} s.",
+                "Is the new_offsets sensor on, and does `tableflow stack status` say ready?",
+            )
+        return time.monotonic() - sent
 
     def _newest_snapshot(self) -> int | None:
         table = self._catalog.find(TOPIC)

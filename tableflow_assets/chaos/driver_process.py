@@ -17,6 +17,7 @@ from typing import Any
 
 import psutil
 
+from tableflow_assets.base.retry import poll_until
 from tableflow_assets.chaos.driver import NAMED_ERROR
 
 POLL_SECONDS = 0.02
@@ -66,11 +67,13 @@ class Driver:
 
     def until(self, condition: Callable[[], object]) -> bool:
         """Wait for it; False if the process ended, or seems to hang, before."""
-        while not condition():
-            if not self.is_alive or self.is_hung:
-                return bool(condition())
-            time.sleep(POLL_SECONDS)
-        return True
+
+        def look() -> bool | None:  # None: it may still come
+            if condition():
+                return True
+            return None if self.is_alive and not self.is_hung else bool(condition())
+
+        return bool(poll_until(lambda came: came is not None, look, every=POLL_SECONDS))
 
     def has_ended(self) -> bool:
         """Wait for the end; False, and it is killed, if that does not come."""

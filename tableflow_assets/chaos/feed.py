@@ -164,20 +164,20 @@ class TransactionalFeed(Feed):
         }
 
     def _announce(self, producer: Producer) -> None:
-        self._insist(producer.init_transactions)
+        self._repeat(producer.init_transactions)
 
     def _round(self, producer: Producer) -> None:
         producer.begin_transaction()
         self._send_some(producer)
         self._stopping.wait(self._chance.uniform(0, LONGEST_TRANSACTION_SECONDS))
         is_aborted = self._chance.random() < self.topic.abort_share
-        self._insist(producer.abort_transaction if is_aborted else producer.commit_transaction)
+        self._repeat(producer.abort_transaction if is_aborted else producer.commit_transaction)
 
     def _finish(self, producer: Producer) -> None:
         """Every round closes its own; after a fault, the new producer has closed the old one's."""
 
     @staticmethod
-    def _insist(call: Callable[[float], None]) -> None:
+    def _repeat(call: Callable[[float], None]) -> None:
         """While the broker is away, the same call is to be repeated."""
         while True:
             try:

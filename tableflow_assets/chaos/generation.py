@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from datetime import timedelta
 from pathlib import Path
 
 import yaml
 
 from tableflow_assets.base.errors import TableflowError
+from tableflow_assets.base.retry import poll_until
 from tableflow_assets.chaos.feed import FEEDS, Feed
 from tableflow_assets.chaos.judge import Judge, Verify
 from tableflow_assets.chaos.records import Messages, create_topics
@@ -63,24 +63,25 @@ class Generation:
 
     def await_records(self) -> None:
         """A run with nothing to commit reaches no boundary, and cannot be broken."""
-        deadline = time.monotonic() + RECORDS_WITHIN_SECONDS
         with_bad_ones = [feed for feed in self._feeds if feed.topic.bad_records]
         for feed in with_bad_ones:
             feed.send_a_bad_record()
-        while not (
-            all(feed.has_bad_arrived for feed in with_bad_ones)
-            and len(self.judge.behind()) == len(self.names)
-        ):
+
+        def have_arrived() -> bool:
+            have_bad_ones = all(feed.has_bad_arrived for feed in with_bad_ones)
+            if have_bad_ones and len(self.judge.behind()) == len(self.names):
+                return True
             for feed in self._feeds:
                 feed.check()
-            if time.monotonic() > deadline:
-                reasons = "; ".join(feed.last_error for feed in self._feeds if feed.last_error)
-                raise TableflowError(
-                    f"No new records within {RECORDS_WITHIN_SECONDS:.0f} s, from producers that"
-                    f" never pause. {reasons}",
-                    "Is Kafka there? Read its log in the state folder.",
-                )
-            time.sleep(POLL_SECONDS)
+            return False
+
+        if not poll_until(bool, have_arrived, every=POLL_SECONDS, within=RECORDS_WITHIN_SECONDS):
+            reasons = "; ".join(feed.last_error for feed in self._feeds if feed.last_error)
+            raise TableflowError(
+                f"No new records within {RECORDS_WITHIN_SECONDS:.0f} s, from producers that"
+                f" never pause. {reasons}",
+                "Is Kafka there? Read its log in the state folder.",
+            )
 
     def wrong_dead_letters(self) -> list[str]:
         """Once all is caught up: every record that cannot be decoded is a dead letter, no other is."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tableflow_assets.base.errors import TableflowError
+from tableflow_assets.base.retry import poll_until
 from tableflow_assets.chaos.driver_process import Driver, Drivers
 from tableflow_assets.chaos.faults import Arena, strike
 from tableflow_assets.chaos.generation import Generation
@@ -118,8 +119,8 @@ class Harness:
         return generation.judge.compare(ends, sample)
 
     def _catch_up(self, arena: Arena, *arguments: str) -> None:
-        complaint: str | None = None
-        for _ in range(ATTEMPTS_TO_CATCH_UP):
+
+        def failed_driver() -> Driver | None:
             driver = arena.start("--run-id", "clean", *arguments)
             arena.drivers.warm_up(STANDBYS)
             if not driver.has_ended():
@@ -128,14 +129,22 @@ class Harness:
             if driver.exit_code == 0 and begin and end:
                 if not arguments:
                     arena.learn(end["at"] - begin["at"])
-                return
+                return None
             self._note_errors(driver)
-            complaint = driver.complaint()
-            time.sleep(PAUSE_SECONDS)
-        raise TableflowError(
-            f"All servers answer, and yet no run could bring the tables up to date: {complaint}",
-            f"Read the drivers' logs in {self._folder / 'drivers'}",
+            return driver
+
+        failed = poll_until(
+            lambda failed: failed is None,
+            failed_driver,
+            every=PAUSE_SECONDS,
+            looks=ATTEMPTS_TO_CATCH_UP,
         )
+        if failed is not None:
+            raise TableflowError(
+                "All servers answer, and yet no run could bring the tables up to date:"
+                f" {failed.complaint()}",
+                f"Read the drivers' logs in {self._folder / 'drivers'}",
+            )
 
     def _note_errors(self, *drivers: Driver) -> None:
         for driver in drivers:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
-
 import psutil
 
 from tableflow_assets.base.errors import StackError
+from tableflow_assets.base.retry import poll_until
 from tableflow_assets.stack.supervisor import Supervisor
 
 POLL_SECONDS = 0.1
@@ -23,21 +22,25 @@ def kill_server(stack: Supervisor, name: str) -> bool:
         process.kill()  # psutil looks at the start time again: a reused pid is left alone
     except psutil.NoSuchProcess:
         return False
-    while record.find() is not None:  # its end is the supervisor's to collect
-        time.sleep(POLL_SECONDS)
+    # Its end is the supervisor's to collect.
+    poll_until(lambda process: process is None, record.find, every=POLL_SECONDS)
     return True
 
 
 def await_servers(stack: Supervisor) -> None:
     """Until every server lives and has done a real piece of work since its last start."""
-    deadline = time.monotonic() + BACK_WITHIN_SECONDS
-    while away := [name for name in list(stack.state.processes) if not _is_there(stack, name)]:
-        if time.monotonic() > deadline:
-            raise StackError(
-                f"Not back after {BACK_WITHIN_SECONDS} s: {', '.join(away)}.",
-                f"Read {stack.state.log_of(away[0])}",
-            )
-        time.sleep(POLL_SECONDS)
+
+    def servers_away() -> list[str]:
+        return [name for name in list(stack.state.processes) if not _is_there(stack, name)]
+
+    away = poll_until(
+        lambda away: not away, servers_away, every=POLL_SECONDS, within=BACK_WITHIN_SECONDS
+    )
+    if away:
+        raise StackError(
+            f"Not back after {BACK_WITHIN_SECONDS} s: {', '.join(away)}.",
+            f"Read {stack.state.log_of(away[0])}",
+        )
 
 
 def _is_there(stack: Supervisor, name: str) -> bool:

@@ -14,8 +14,8 @@ from tableflow_assets.settings.settings import Settings, load_settings
 
 if TYPE_CHECKING:
     from tableflow_assets.lake.catalog import RestCatalog
+    from tableflow_assets.query.answer import Chart
     from tableflow_assets.query.as_of import TableFormat
-    from tableflow_assets.query.charts.chart import Chart
     from tableflow_assets.query.saved import SavedQuery
 
 Answer = tuple[list[str], list[tuple[Any, ...]]]  # columns and rows
@@ -118,7 +118,7 @@ def _refuse_without_tables(settings: Settings, catalog: RestCatalog, saved: Save
 
 
 def _draw(file: Path, chart: Chart | None, title: str, answer: Answer) -> None:
-    from tableflow_assets.query.charts.chart import Table, draw, guess
+    from tableflow_assets.query.answer import Table, draw, guess
 
     table = Table(*answer)
     drawn = draw(chart or guess(table), table, title)
@@ -132,7 +132,7 @@ def _draw(file: Path, chart: Chart | None, title: str, answer: Answer) -> None:
 
 
 def _print_chart(chart: Chart, answer: Answer) -> None:
-    from tableflow_assets.query.charts.chart import Table, in_text
+    from tableflow_assets.query.answer import Table, in_text
 
     for line in in_text(chart, Table(*answer), console.width):
         console.print(line, markup=False, highlight=False, no_wrap=True)

@@ -24,6 +24,8 @@ from tableflow_assets.settings.settings import Settings
 if TYPE_CHECKING:
     from tableflow_assets.bench.soak_run import Report
 
+PANEL_HEIGHT = 300  # of the chart, in pixels
+
 
 @click.command()
 @click.option("--commits", type=click.IntRange(min=1), default=500, show_default=True)
@@ -92,7 +94,7 @@ def run_soak(
 
 
 def drawn(report: Report) -> str:
-    from tableflow_assets.bench.soak_chart import Line, Panel, chart
+    from tableflow_assets.query.charts import Line, Panel, draw_lines
 
     points = report.points
     ends = (points[0].commits, points[-1].commits) if points else ()
@@ -110,7 +112,7 @@ def drawn(report: Report) -> str:
         ),
     ]
     panels = [Panel("Data files", files), Panel("A query by DuckDB, ms", times)]
-    return chart(panels, "commits")
+    return draw_lines(panels, "commits", PANEL_HEIGHT)
 
 
 def _print(report: Report) -> None:

@@ -6,7 +6,6 @@ import contextlib
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -136,6 +135,8 @@ def interrupted_once() -> Iterator[None]:
 
 
 def _start_in_background(state: StackState, dagster: bool) -> None:
+    from tableflow_assets.base.retry import poll_until
+
     command = [sys.executable, "-m", "tableflow_assets.cli", "stack", "run"]
     command.append("--dagster" if dagster else "--no-dagster")
     log = state.log_of("supervisor")
@@ -147,11 +148,16 @@ def _start_in_background(state: StackState, dagster: bool) -> None:
             stderr=output,
             start_new_session=True,
         )
+
+    def is_ready() -> bool:
+        if _is_ready(process.pid):
+            return True
+        if process.poll() is not None:
+            raise StackError("The stack did not start.", f"Read {log}")
+        return False
+
     with console.status("starting the servers"):
-        while not _is_ready(process.pid):
-            if process.poll() is not None:
-                raise StackError("The stack did not start.", f"Read {log}")
-            time.sleep(0.5)
+        poll_until(bool, is_ready, every=0.5)
 
 
 def _is_ready(supervisor: int) -> bool:

@@ -6,12 +6,13 @@ tables: there are as many of them as a run has topics.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import dagster as dg
 from dagster._core.execution.plan.instance_concurrency_context import InstanceConcurrencyContext
+
+from tableflow_assets.base.retry import poll_until
 
 LOOK_EVERY_SECONDS = 0.2
 
@@ -24,12 +25,9 @@ def in_pool(context: dg.OpExecutionContext, pool: str, priority: int = 0) -> Ite
     """
     step = context.get_step_execution_context().step.key
     with InstanceConcurrencyContext(context.instance, context.run) as pools:
-        is_waiting = False
-        while not pools.claim(pool, step, priority):
-            if not is_waiting:
-                context.log.info(f"waiting for the runs in the pool {pool}")
-            is_waiting = True
-            time.sleep(LOOK_EVERY_SECONDS)
+        if not pools.claim(pool, step, priority):
+            context.log.info(f"waiting for the runs in the pool {pool}")
+            poll_until(bool, lambda: pools.claim(pool, step, priority), every=LOOK_EVERY_SECONDS)
         try:
             yield
         finally:

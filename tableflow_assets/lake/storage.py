@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from ipaddress import ip_address
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from tableflow_assets.base import masking, secrets
-from tableflow_assets.base.errors import AccessRefused, ServerUnreachable
-
-SESSION_NAME = "tableflow"
-logger = logging.getLogger(__name__)
+from tableflow_assets.base import masking
+from tableflow_assets.base.errors import AccessRefused, ServerUnreachable, TableflowError
+from tableflow_assets.lake.roles import role_credentials
 
 
 @dataclass(frozen=True)
@@ -103,7 +100,7 @@ def session_of(storage: S3Connection) -> Any:
 @lru_cache(maxsize=8)
 def _session(storage: S3Connection) -> Any:
     import boto3  # takes a while to load, and most processes never need it
-    from botocore.credentials import DeferredRefreshableCredentials
+    from botocore.config import Config
     from botocore.session import get_session
 
     own = boto3.Session(
@@ -114,48 +111,35 @@ def _session(storage: S3Connection) -> Any:
     )
     if storage.role_arn is None:
         return own
+    patience = Config(
+        connect_timeout=5, read_timeout=10, retries={"mode": "standard", "total_max_attempts": 3}
+    )
     core = get_session()
-    # botocore has no public way to say it; it asks for new keys 15 minutes before the old ones end.
-    core._credentials = DeferredRefreshableCredentials(
-        refresh_using=lambda: _assume(storage, own), method="sts-assume-role"
+    core._credentials = role_credentials(  # botocore has no public way to say it
+        lambda: own,
+        storage.role_arn,
+        storage.external_id,
+        patience,
+        partial(_why_not_assumed, storage),
     )
     return boto3.Session(botocore_session=core, region_name=storage.region)
 
 
-def _assume(storage: S3Connection, own: Any) -> dict[str, str]:
-    from botocore.config import Config
-    from botocore.exceptions import BotoCoreError, ClientError
+def _why_not_assumed(storage: S3Connection, error: Exception) -> TableflowError:
+    from botocore.exceptions import ClientError
 
-    patience = Config(
-        connect_timeout=5, read_timeout=10, retries={"mode": "standard", "total_max_attempts": 3}
+    where = f"region {storage.region}"
+    if not isinstance(error, ClientError):
+        return ServerUnreachable("AWS STS", where, f"{type(error).__name__}: {error}")
+    code = error.response.get("Error", {}).get("Code", "")
+    return AccessRefused(
+        "AWS STS",
+        where,
+        f"the role {storage.role_arn} cannot be assumed ({code})",
+        f"Allow sts:AssumeRole on {storage.role_arn} to the identity that we run as, here and in"
+        " the role's trust policy, with the same `external_id` in tableflow.yaml if it asks for"
+        " one (condition sts:ExternalId).",
     )
-    with_id = {"ExternalId": storage.external_id} if storage.external_id else {}
-    try:
-        sts = own.client("sts", config=patience)
-        answer = sts.assume_role(RoleArn=storage.role_arn, RoleSessionName=SESSION_NAME, **with_id)[
-            "Credentials"
-        ]
-    except ClientError as error:
-        secrets.forget()
-        code = error.response.get("Error", {}).get("Code", "")
-        raise AccessRefused(
-            "AWS STS",
-            f"region {storage.region}",
-            f"the role {storage.role_arn} cannot be assumed ({code})",
-            f"Allow sts:AssumeRole on {storage.role_arn} to the identity that we run as, here and in"
-            " the role's trust policy, with the same `external_id` in tableflow.yaml if it asks for"
-            " one (condition sts:ExternalId).",
-        ) from None
-    except BotoCoreError as error:
-        reason = f"{type(error).__name__}: {error}"
-        raise ServerUnreachable("AWS STS", f"region {storage.region}", reason) from None
-    logger.info("assumed %s until %s", storage.role_arn, answer["Expiration"])
-    return {
-        "access_key": answer["AccessKeyId"],
-        "secret_key": masking.remember(answer["SecretAccessKey"]),
-        "token": masking.remember(answer["SessionToken"]),
-        "expiry_time": answer["Expiration"].isoformat(),
-    }
 
 
 def _is_ip(host: str) -> bool:

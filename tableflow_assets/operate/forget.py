@@ -12,7 +12,8 @@ from typing import Any
 from pyiceberg.table import Table
 from pyiceberg.table.refs import MAIN_BRANCH
 
-from tableflow_assets.base.errors import CommitConflict, LedgerError
+from tableflow_assets.base.errors import LedgerError
+from tableflow_assets.base.retry import retry_on_conflict
 from tableflow_assets.base.spark_session import named_view
 from tableflow_assets.decode.key_text import Form
 from tableflow_assets.operate.key_search import InLog, KeySearch
@@ -24,7 +25,7 @@ from tableflow_assets.table.keyed.key_files import Row
 from tableflow_assets.table.ledger import PROPERTY, read_ledger
 from tableflow_assets.table.spark_errors import named_spark_errors
 
-CONFLICT_RETRIES = 3
+ATTEMPTS = 4
 
 
 @dataclass(frozen=True)
@@ -52,16 +53,13 @@ def find(pipeline: Pipeline, typed: str, form: Form = "text") -> Report:
 
 def forget(pipeline: Pipeline, typed: str, form: Form = "text", run_id: str = "") -> Report:
     """Erase the key; if this is killed half-way, calling it again does the rest."""
-    for attempt in range(CONFLICT_RETRIES + 1):
+
+    def commit() -> _KeyErasure:
         erasure = _KeyErasure(pipeline, typed, form)
-        try:
-            erasure.commit(run_id)
-        except CommitConflict:
-            if attempt == CONFLICT_RETRIES:
-                raise
-            continue
-        return erasure.purge()
-    raise AssertionError("unreachable")
+        erasure.commit(run_id)
+        return erasure
+
+    return retry_on_conflict(commit, ATTEMPTS).purge()
 
 
 class _KeyErasure:

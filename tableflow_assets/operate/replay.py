@@ -23,6 +23,7 @@ from pyiceberg.table import Table
 
 from tableflow_assets.base.boundary import reached
 from tableflow_assets.base.errors import CommitConflict, TableflowError
+from tableflow_assets.base.retry import retry_on_conflict
 from tableflow_assets.operate.replay_letters import (
     Choice,
     choose,
@@ -122,7 +123,7 @@ class _Replay:
                 commits.append_nothing(catalog, table, branch, entry)
                 return self.pipeline.commit_and_mirror(table, branch, ledger.head)
 
-        self._insist(take)
+        self._beside_writers(take)
 
     def mark(self, choice: Choice) -> None:
         def once(_table: Table, ledger: Ledger) -> int:
@@ -132,7 +133,7 @@ class _Replay:
                 mark(spark, dead_table, choice.places, ledger.entry, self.id)
             return ledger.head
 
-        self._insist(once)
+        self._beside_writers(once)
 
     def commit(self) -> int:
         def once(table: Table, ledger: Ledger) -> int:
@@ -148,7 +149,7 @@ class _Replay:
                 reached("files_written")
                 return pipeline.commit_and_mirror(table, branch, ledger.head)
 
-        return self._insist(once)
+        return self._beside_writers(once)
 
     def _write(self, table: Table, previous: Entry, branch: str, entry: Entry) -> None:
         pipeline, spark = self.pipeline, self.pipeline.spark
@@ -179,18 +180,19 @@ class _Replay:
                 "Nothing was changed. Is a schema version gone from the registry?",
             )
 
-    def _insist(self, attempt: Callable[[Table, Ledger], int]) -> int:
+    def _beside_writers(self, attempt: Callable[[Table, Ledger], int]) -> int:
         """Try again on the table's new state where another run has committed meanwhile."""
-        for _ in range(ATTEMPTS - 1):
+
+        def on_the_table_as_it_is() -> int:
             table = self._table()
-            try:
-                return attempt(table, read_ledger(table))
-            except _Overtaken:
-                raise
-            except CommitConflict:
-                logger.info("%s: another writer was faster; once more", self.pipeline.topic.name)
-        table = self._table()
-        return attempt(table, read_ledger(table))
+            return attempt(table, read_ledger(table))
+
+        def tell(_: CommitConflict) -> None:
+            logger.info("%s: another writer was faster; once more", self.pipeline.topic.name)
+
+        return retry_on_conflict(
+            on_the_table_as_it_is, ATTEMPTS, unless=(_Overtaken,), on_retry=tell
+        )
 
     def _table(self) -> Table:
         return self.pipeline.evolve(self.pipeline.ensure_table(self.topic), self.schemas)

@@ -16,6 +16,7 @@ from pyiceberg.table import Table
 
 from tableflow_assets.base.boundary import reached
 from tableflow_assets.base.errors import CommitConflict, SettingsError
+from tableflow_assets.base.retry import retry_on_conflict
 from tableflow_assets.settings.managed_table import ManagedTable
 from tableflow_assets.settings.settings import Topic
 from tableflow_assets.table import commit as commits
@@ -92,19 +93,19 @@ def drop_old_windows(
     if before is None:
         return Dropped(topic.name)
     _refuse_keys(topic)
+
+    def drop() -> Dropped:
+        table = _existing_table(handle)
+        if table is None:
+            return Dropped(topic.name, before)
+        old_rows = _OldRows(handle, table, before)
+        return old_rows.report if dry_run else old_rows.drop(run_id)
+
+    def tell(_: CommitConflict) -> None:
+        logger.info("%s: another writer was faster; once more", topic.name)
+
     with suspending(handle.catalog, topic):
-        for attempt in range(ATTEMPTS):
-            table = _existing_table(handle)
-            if table is None:
-                return Dropped(topic.name, before)
-            old_rows = _OldRows(handle, table, before)
-            try:
-                return old_rows.report if dry_run else old_rows.drop(run_id)
-            except CommitConflict:
-                if attempt == ATTEMPTS - 1:
-                    raise
-                logger.info("%s: another writer was faster; once more", topic.name)
-    raise AssertionError("unreachable")
+        return retry_on_conflict(drop, ATTEMPTS, on_retry=tell)
 
 
 class _OldRows:

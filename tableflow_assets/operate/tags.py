@@ -11,7 +11,7 @@ from tableflow_assets.base.errors import TableflowError
 from tableflow_assets.lake.catalog import RestCatalog
 from tableflow_assets.operate.history import History
 from tableflow_assets.operate.moments import TAG_NAME, Moment
-from tableflow_assets.table.retrying import insist
+from tableflow_assets.table.change import change_table
 from tableflow_assets.table.snapshots import tags_of
 
 RESERVED = "tableflow_"
@@ -37,7 +37,7 @@ def create_tag(
     if snapshot is None:
         raise TableflowError(f"{'.'.join(table.name())} has no state yet.", "Let a run make it.")
     age = int(keep_for / timedelta(milliseconds=1)) if keep_for else None
-    insist(
+    change_table(
         catalog,
         table,
         lambda: table.manage_snapshots().create_tag(snapshot.snapshot_id, name, age).commit(),
@@ -55,7 +55,7 @@ def delete_tag(catalog: RestCatalog, table: Table, name: str) -> int:
         raise TableflowError(
             f"{'.'.join(table.name())} has no tag {name!r}.", f"Its tags: {names}."
         )
-    insist(catalog, table, lambda: table.manage_snapshots().remove_tag(name).commit())
+    change_table(catalog, table, lambda: table.manage_snapshots().remove_tag(name).commit())
     return tags[name]
 
 

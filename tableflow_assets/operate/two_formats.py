@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-
+from tableflow_assets.base.retry import poll_until
 from tableflow_assets.lake.catalog import RestCatalog
 from tableflow_assets.settings.settings import Topic
 from tableflow_assets.table.delta.compare import compare
@@ -24,9 +23,11 @@ def differences(catalog: RestCatalog, topic: Topic) -> tuple[Finding, ...]:
     table = catalog.find(topic.table)
     if table is None or not is_delta(table):
         return ()
-    for _ in range(LOOKS - 1):
-        if compare(catalog, table, rows=True, patience=0).ok:
-            return ()
-        time.sleep(PAUSE_SECONDS)
-        follow(catalog, table)
-    return compare(catalog, table, rows=True, patience=0).findings
+    last = poll_until(
+        lambda compared: compared.ok,
+        lambda: compare(catalog, table, rows=True, patience=0),
+        every=PAUSE_SECONDS,
+        looks=LOOKS,
+        before_retry=lambda: follow(catalog, table),
+    )
+    return last.findings

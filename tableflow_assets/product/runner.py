@@ -19,6 +19,7 @@ from pyspark.errors import AnalysisException
 
 from tableflow_assets.base.boundary import reached
 from tableflow_assets.base.errors import CommitConflict, InputMissing, LedgerError, ProductFailed
+from tableflow_assets.base.retry import retry_on_conflict
 from tableflow_assets.product.affected import (
     Affected,
     find_affected,
@@ -80,14 +81,10 @@ class Runner(TableHandle):
         return replace(done, catalogs=tuple(self.publisher.publish(self.spec)))
 
     def _commit_what_changed(self, run_id: str, everything: bool) -> Done:
-        for attempt in range(1, ATTEMPTS + 1):
-            try:
-                return self._run(run_id, everything)
-            except CommitConflict:
-                if attempt == ATTEMPTS:
-                    raise
-                logger.info("%s: another run was faster; looking again", self.product.name)
-        raise AssertionError("unreachable")
+        def tell(_: CommitConflict) -> None:
+            logger.info("%s: another run was faster; looking again", self.product.name)
+
+        return retry_on_conflict(lambda: self._run(run_id, everything), ATTEMPTS, on_retry=tell)
 
     def inputs(self, snapshots: Mapping[str, int] | None = None) -> Inputs:
         """As they are now, to be looked at so to the end of a run; or as of ``snapshots``, by table."""

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from tableflow_assets.base.errors import CatalogAway, ListingChanged, NotOurTable
-from tableflow_assets.base.retry import patiently
+from tableflow_assets.base.retry import retry_after_pauses
 from tableflow_assets.publish.base import Listing, PublishingCatalog, SourceTable
 
 Done = Literal["nothing", "created", "replaced"]
 Load = Callable[[], SourceTable]
-LOST_RACES = 5
+# Seconds before it is tried again after another publisher was faster.
+AFTER_A_LOST_RACE = (0.05, 0.1, 0.2, 0.4)
 # Seconds before a catalog that is away is asked again.
 PATIENT = (0.5, 1.0, 2.0)
 IN_A_RUN = (0.5,)
@@ -34,14 +34,11 @@ def publish(catalog: PublishingCatalog, load: Load, pauses: Sequence[float] = PA
     The table is loaded after the catalog was asked what it lists: so what replaces a listing is never
     older than what made it, and of two who publish at once the later one looks again.
     """
-    for lost in range(LOST_RACES):
-        try:
-            return patiently(lambda: _publish(catalog, load), pauses, CatalogAway)
-        except ListingChanged:
-            if lost == LOST_RACES - 1:
-                raise
-            time.sleep(0.05 * 2**lost)
-    raise AssertionError("unreachable")
+
+    def once_it_answers() -> Done:
+        return retry_after_pauses(lambda: _publish(catalog, load), pauses, CatalogAway)
+
+    return retry_after_pauses(once_it_answers, AFTER_A_LOST_RACE, ListingChanged)
 
 
 def _publish(catalog: PublishingCatalog, load: Load) -> Done:
@@ -64,7 +61,7 @@ def _publish(catalog: PublishingCatalog, load: Load) -> Done:
 def republish(catalog: PublishingCatalog, load: Load, pauses: Sequence[float] = PATIENT) -> Done:
     """As `publish`; an entry of ours for an earlier table of the same topic is replaced as a whole."""
     source = load()
-    found = patiently(lambda: catalog.find(source), pauses, CatalogAway)
+    found = retry_after_pauses(lambda: catalog.find(source), pauses, CatalogAway)
     if found is not None and found.topic == source.topic and found.table_uuid != source.uuid:
         catalog.drop(source, found)
     return publish(catalog, load, pauses)
@@ -72,7 +69,7 @@ def republish(catalog: PublishingCatalog, load: Load, pauses: Sequence[float] = 
 
 def unpublish(catalog: PublishingCatalog, source: SourceTable) -> bool:
     """Take the table out of the catalog; its data stays. False: it was not there."""
-    found = patiently(lambda: catalog.find(source), PATIENT, CatalogAway)
+    found = retry_after_pauses(lambda: catalog.find(source), PATIENT, CatalogAway)
     if found is None:
         return False
     refuse_what_is_not_ours(catalog, source, found)

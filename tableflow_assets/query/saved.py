@@ -15,7 +15,7 @@ from sqlglot.errors import SqlglotError
 
 from tableflow_assets.base.errors import SettingsError
 from tableflow_assets.product.definition import HEADER
-from tableflow_assets.query.charts.chart import Chart
+from tableflow_assets.query.answer import Chart
 from tableflow_assets.settings.blocks import Block
 
 ENDING = ".sql"

@@ -15,8 +15,7 @@ SHORTEST_AGE, LONGEST_AGE = timedelta(hours=1), timedelta(days=36500)
 _BYTES = {"KB": 2**10, "MB": 2**20, "GB": 2**30}
 # Below it every commit would make many files, above it few engines can share one among tasks.
 SMALLEST_FILE, LARGEST_FILE = 2**20, 2**31
-_MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
-_DAYS = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"]
+CRON_FIELDS = 5  # no seconds, no years
 
 
 def age(text: str) -> timedelta:
@@ -52,28 +51,17 @@ def file_bytes(text: str) -> int:
 
 
 def cron(text: str) -> str:
-    """Five fields; whether the 31st of February ever comes is not asked."""
-    fields = text.lower().split()
-    kinds = [(0, 59, []), (0, 23, []), (1, 31, []), (1, 12, _MONTHS), (0, 7, _DAYS)]
-    usable = len(fields) == len(kinds) and all(
-        _cron_part(part, low, high, names)
-        for field, (low, high, names) in zip(fields, kinds, strict=True)
-        for part in field.split(",")
-    )
-    if not usable:
+    """What Dagster's schedules take: five fields, or `@daily` and the like."""
+    from croniter import croniter  # here, as most files have none
+
+    schedule = " ".join(text.split())
+    nearest_weekday = re.match(r"\S+ \S+ \S*w", schedule, re.IGNORECASE)  # `15W`: not in Dagster
+    is_cron = croniter.is_valid(schedule) and len(croniter.expand(schedule)[0]) == CRON_FIELDS
+    if not is_cron or nearest_weekday:
         raise ValueError(
             "must be a cron schedule: minute hour day month weekday, such as '0 * * * *'; null for"
             " never"
         )
-    return " ".join(text.split())
-
-
-def _cron_part(part: str, low: int, high: int, names: list[str]) -> bool:
-    """`*`, `7`, `1-5`, `mon-fri`, each with an optional `/step`."""
-    found = re.fullmatch(r"(\*|\w{1,3}(?:-\w{1,3})?)(?:/([1-9]\d?))?", part, re.ASCII)
-    if not found or found[1] == "*":
-        return found is not None
-    numbers = [names.index(n) + low if n in names else n for n in found[1].split("-")]
-    if not all(str(n).isdigit() and low <= int(n) <= high for n in numbers):
-        return False
-    return int(numbers[0]) <= int(numbers[-1])
+    if not croniter.is_valid(schedule, strict=True):
+        raise ValueError("is a cron schedule of a day that never comes; null for never")
+    return schedule

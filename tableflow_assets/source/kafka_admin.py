@@ -13,7 +13,7 @@ from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from tableflow_assets.base.errors import ServerUnreachable, SettingsError
-from tableflow_assets.base.retry import patiently
+from tableflow_assets.base.retry import retry_after_pauses
 from tableflow_assets.source.kafka_access import BLOCK, KafkaAccess
 from tableflow_assets.source.kafka_refusals import Complaints, topic_refused
 from tableflow_assets.source.refusals import readable
@@ -50,7 +50,7 @@ class KafkaAdmin:
         client = self._renewed()
         self._complaints.forget()
         try:
-            return patiently(partial(ask, client), WHILE_LEADERS_CHANGE, LeaderChanged)
+            return retry_after_pauses(partial(ask, client), WHILE_LEADERS_CHANGE, LeaderChanged)
         except LeaderChanged as error:
             raise self._unanswered(client, str(error)) from error
 

@@ -10,7 +10,8 @@ from dataclasses import replace
 
 from tableflow_assets.decode.json import function as json_function
 from tableflow_assets.lake.connection import CatalogConnection, Reader, catalog_of, storage_of
-from tableflow_assets.lake.storage import SESSION_NAME, S3Connection
+from tableflow_assets.lake.roles import SESSION_NAME
+from tableflow_assets.lake.storage import S3Connection
 from tableflow_assets.settings.blocks import SecretRef
 from tableflow_assets.settings.settings import Settings
 from tableflow_assets.stack import embedded

@@ -33,8 +33,8 @@ from pyspark.sql import DataFrame, DataFrameWriterV2
 from tableflow_assets.base.boundary import reached
 from tableflow_assets.base.errors import CommitConflict
 from tableflow_assets.lake.catalog import RestCatalog
+from tableflow_assets.table.change import PAUSES, change_table
 from tableflow_assets.table.ledger import PROPERTY, TAG, Entry
-from tableflow_assets.table.retrying import PAUSES, insist
 
 WRITER, REBUILD = "tableflow_writer", "tableflow_rebuild"
 # Longer than any run: a branch this old has lost its writer.
@@ -44,7 +44,9 @@ logger = logging.getLogger(__name__)
 
 def open_branch(catalog: RestCatalog, table: Table, base: int, prefix: str = WRITER) -> str:
     branch = f"{prefix}_{int(time.time())}_{uuid.uuid4().hex[:12]}"
-    insist(catalog, table, lambda: table.manage_snapshots().create_branch(base, branch).commit())
+    change_table(
+        catalog, table, lambda: table.manage_snapshots().create_branch(base, branch).commit()
+    )
     return branch
 
 
@@ -69,7 +71,7 @@ def append_nothing(catalog: RestCatalog, table: Table, branch: str, entry: Entry
     nothing = pa.Table.from_batches([], schema=table.schema().as_arrow())
     properties = {PROPERTY: entry.to_property()}
     catalog.ask(table.refresh)
-    insist(
+    change_table(
         catalog,
         table,
         lambda: table.append(nothing, snapshot_properties=properties, branch=branch),
@@ -116,7 +118,9 @@ def empty_branch(catalog: RestCatalog, table: Table, branch: str, entry: Entry) 
     with warnings.catch_warnings():
         # That it rewrites instead of marking: neither is needed where whole files go.
         warnings.filterwarnings("ignore", message="Merge on read")
-        insist(catalog, table, lambda: table.delete(snapshot_properties=properties, branch=branch))
+        change_table(
+            catalog, table, lambda: table.delete(snapshot_properties=properties, branch=branch)
+        )
     append_nothing(catalog, table, branch, entry)
 
 
@@ -194,7 +198,7 @@ def _tag(name: str, snapshot: int) -> SetSnapshotRefUpdate:
 
 def drop_branch(catalog: RestCatalog, table: Table, branch: str) -> None:
     catalog.ask(table.refresh)  # Spark has moved the branch since we made it
-    insist(catalog, table, lambda: table.manage_snapshots().remove_branch(branch).commit())
+    change_table(catalog, table, lambda: table.manage_snapshots().remove_branch(branch).commit())
 
 
 def drop_abandoned_branches(catalog: RestCatalog, table: Table) -> None:

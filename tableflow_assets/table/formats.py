@@ -9,7 +9,7 @@ from pyiceberg.table import Table
 from tableflow_assets.lake.catalog import RestCatalog
 from tableflow_assets.settings.blocks import Format
 from tableflow_assets.settings.managed_table import ManagedTable
-from tableflow_assets.table.retrying import insist
+from tableflow_assets.table.change import change_table
 
 PROPERTY = "tableflow.formats"
 TOPIC_PROPERTY = "tableflow.topic"
@@ -58,5 +58,5 @@ def keep_formats(catalog: RestCatalog, table: Table, topic: ManagedTable) -> Tab
         with table.transaction() as transaction:
             transaction.set_properties(properties)
 
-    insist(catalog, table, commit)
+    change_table(catalog, table, commit)
     return table

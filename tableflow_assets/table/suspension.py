@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import json
 import logging
-import random
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -21,7 +19,6 @@ from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.table import Table, Transaction
 
 from tableflow_assets.base.errors import (
-    CommitConflict,
     DataLoss,
     IncompatibleSchema,
     LedgerError,
@@ -31,8 +28,10 @@ from tableflow_assets.base.errors import (
     UndecodableRecords,
     UnsupportedSchema,
 )
+from tableflow_assets.base.retry import retry_on_conflict
 from tableflow_assets.lake.catalog import RestCatalog
 from tableflow_assets.settings.managed_table import ManagedTable
+from tableflow_assets.table.change import kept_changing
 from tableflow_assets.table.known_tables import refuse_a_vanished_table
 
 PROPERTY = "tableflow.suspended"
@@ -61,7 +60,7 @@ ADVICE = {
         "Set `bad_records: dead_letter` to keep them aside and go on, then `{resolve}`."
     ),
 }
-ATTEMPTS = 10
+ATTEMPTS, JITTER_SECONDS = 10, 0.05
 logger = logging.getLogger(__name__)
 
 
@@ -193,15 +192,22 @@ def _change(
         with table.transaction() as transaction:
             change(transaction)
 
-    for attempt in range(ATTEMPTS):
-        if is_done():
-            return
-        try:
+    def change_unless_done() -> None:
+        if not is_done():
             catalog.ask(commit)
-        except CommitFailedException:
-            time.sleep(random.uniform(0, 0.05 * 2**attempt))  # noqa: S311  (out of step is all)
-            catalog.ask(table.refresh)
-    if not is_done():
-        raise CommitConflict(
-            f"Other writers kept changing {'.'.join(table.name())} at the same time.", "Run again."
+
+    def look() -> None:
+        catalog.ask(table.refresh)
+
+    try:
+        retry_on_conflict(
+            change_unless_done,
+            ATTEMPTS,
+            CommitFailedException,
+            jitter=JITTER_SECONDS,
+            before_retry=look,
         )
+    except CommitFailedException as error:
+        look()
+        if not is_done():
+            raise kept_changing(table) from error

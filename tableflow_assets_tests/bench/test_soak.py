@@ -12,10 +12,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tableflow_assets.bench import soak_run
-from tableflow_assets.bench.soak_chart import Line, Panel, chart, nice_step
 from tableflow_assets.bench.soak_run import Point, Report, Soak, files_bound
 from tableflow_assets.cli import tableflow as cli
 from tableflow_assets.commands import soak
+from tableflow_assets.query.charts import Line, Panel, draw_lines, nice_step
 from tableflow_assets.tableflow import Tableflow
 
 
@@ -86,12 +86,19 @@ def test_a_broken_bound_fails_and_is_named(played: Played) -> None:
 def test_the_chart_keeps_within_its_panel() -> None:
     points = [(10.0, 3.0), (20.0, 97.0), (30.0, 0.0)]
     panels = [Panel("Files & <more>", [Line("a", points), Line("b", points[:1])]), Panel("x", [])]
-    drawn = chart(panels, "commits")
+    drawn = draw_lines(panels, "commits", 300)
     assert "Files & <more>" in texts_of(drawn)
     (line, _) = parsed(drawn).iter("{http://www.w3.org/2000/svg}polyline")
     places = [tuple(map(float, place.split(","))) for place in line.attrib["points"].split()]
     assert all(70 <= x <= 880 and 50 <= y <= 260 for x, y in places)
     assert places[1][1] < places[0][1] < places[2][1], "more is higher up"
+
+
+def test_a_bound_is_dashed_and_has_no_points() -> None:
+    drawn = draw_lines([Panel("Files", [Line("bound", [(1, 5.0), (9, 5.0)], dashed=True)])], "x")
+    (line,) = parsed(drawn).iter("{http://www.w3.org/2000/svg}polyline")
+    assert line.attrib["stroke-dasharray"]
+    assert not list(parsed(drawn).iter("{http://www.w3.org/2000/svg}circle"))
 
 
 @pytest.mark.parametrize(("largest", "step"), [(97, 20), (4, 1), (0.03, 0.01), (500, 100)])

@@ -7,15 +7,13 @@ Users, keys, signatures, policies and roles are moto's own IAM and STS, which it
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tableflow_assets.base import secrets
+from tableflow_assets.base import masking, secrets
 from tableflow_assets.base.errors import CatalogRefused
-from tableflow_assets.publish.glue import aws as aws_module
 from tableflow_assets.publish.glue.glue import GlueCatalog
 from tableflow_assets.publish.glue.policy import trust_policy
 from tableflow_assets.publish.publish import publish
@@ -129,20 +127,39 @@ class TestRole:
         assert "env:GLUE_WORLD_CALLER_KEY" in refused.value.next_step
         assert self.assumed(world) == 3
 
-    def test_its_keys_are_renewed_before_they_expire(
-        self, world: GlueWorld, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_its_keys_are_renewed_before_they_expire(self, world: GlueWorld) -> None:
         catalog = self.catalog(world)
         catalog.probe()
 
-        class Later(datetime):
-            @classmethod
-            def now(cls, tz: object = None) -> datetime:  # type: ignore[override]
-                return datetime.fromtimestamp(time.time() + 3600 - 120, UTC)
-
-        monkeypatch.setattr(aws_module, "datetime", Later)
+        assert catalog._aws._role is not None
+        keys = catalog._aws._role[1]
+        assert keys._expiry_time > datetime.now(UTC) + timedelta(minutes=55)
+        keys._expiry_time = datetime.now(UTC) + timedelta(minutes=2)
         catalog.probe()
         assert self.assumed(world) == 2
+
+    def test_keys_that_were_changed_meanwhile_assume_it(
+        self, world: GlueWorld, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        right = os.environ["GLUE_WORLD_CALLER_KEY"], os.environ["GLUE_WORLD_CALLER_SECRET"]
+        world.keys("CALLER", "AKIAANOLDONE00000000", "an-old-secret")
+        monkeypatch.setattr(secrets, "forget", lambda: world.keys("CALLER", *right))
+        self.catalog(world).probe()
+        assert self.assumed(world) == 2
+
+    def test_its_secrets_are_masked(self, world: GlueWorld) -> None:
+        catalog = self.catalog(world)
+        catalog.probe()
+        assert catalog._aws._role is not None
+        keys = catalog._aws._role[1].get_frozen_credentials()
+        assert masking.masked(f"{keys.secret_key} {keys.token}") == "*** ***"
+
+    def test_a_refused_role_is_our_error_alone(
+        self, world: GlueWorld, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        with pytest.raises(CatalogRefused):
+            self.catalog(world, "somebody-elses").probe()
+        assert not [one for one in caplog.records if one.levelname == "WARNING"]
 
     def test_a_wrong_external_id_is_refused_with_what_to_allow(self, world: GlueWorld) -> None:
         with pytest.raises(CatalogRefused) as refused:

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import pytest
 
 from tableflow_assets.base.errors import TableflowError
-from tableflow_assets.query.charts.chart import Chart, Table, draw, guess, in_text
+from tableflow_assets.query.answer import Chart, Table, draw, guess, in_text
 
 SVG = "{http://www.w3.org/2000/svg}"
 NOON = datetime(2026, 2, 5, 12, tzinfo=UTC)
@@ -103,6 +103,13 @@ def test_bars_are_as_long_as_their_numbers_and_negative_ones_go_the_other_way() 
     assert widths == [pytest.approx(2 * widths[1], rel=0.01), widths[1], pytest.approx(widths[1])]
     assert float(found[2].attrib["x"]) < float(found[0].attrib["x"])
     assert {"a", "b", "c", "d", "-5"} <= set(texts(drawn))
+
+
+def test_the_name_of_the_labels_stands_below_the_numbers() -> None:
+    drawn = bars([("a", 10), ("b", -5)])
+    height = {one.text: float(one.attrib["y"]) for one in parsed(drawn).iter(f"{SVG}text")}
+    assert height["x"] > height["-5"]
+    assert height["x"] < float(parsed(drawn).attrib["viewBox"].split()[-1])
 
 
 def test_a_label_of_several_columns_and_a_long_one() -> None:

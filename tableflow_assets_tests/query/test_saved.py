@@ -9,7 +9,7 @@ import pytest
 
 from tableflow_assets.base.errors import SettingsError
 from tableflow_assets.product.products import products_of
-from tableflow_assets.query.charts.chart import Table, draw
+from tableflow_assets.query.answer import Table, draw
 from tableflow_assets.query.saved import SavedQuery, parse, saved_queries, saved_query
 from tableflow_assets.settings.product_options import ProductOptions
 from tableflow_assets.settings.settings import Settings

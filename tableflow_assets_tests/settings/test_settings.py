@@ -244,8 +244,9 @@ OPTIONS = [
     ("maintenance", "hourly", "", ["cron", "'0 * * * *'"]),
     ("maintenance", "'61 * * * *'", "", ["cron"]),
     ("maintenance", "'* * * *'", "", ["cron"]),
-    ("maintenance", "'0 5-3 * * *'", "", ["cron"]),
+    ("maintenance", "'0 24 * * *'", "", ["cron"]),
     ("maintenance", "'0 * * * */0'", "", ["cron"]),
+    ("maintenance", "'0 0 31 2 *'", "", ["never comes"]),
 ]
 
 

@@ -11,7 +11,7 @@ from tableflow_assets.defs.names import product_key
 from tableflow_assets.defs.resources import IcebergCatalogResource
 from tableflow_assets.lake.catalog import RestCatalog
 from tableflow_assets.product.products import Product
-from tableflow_assets.query.charts.chart import Table, draw
+from tableflow_assets.query.answer import Table, draw
 from tableflow_assets.query.duckdb import connect_duckdb
 from tableflow_assets.query.saved import SavedQuery, saved_queries
 from tableflow_assets.settings.settings import Settings

@@ -19,17 +19,18 @@ from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.table import Table
 
 from tableflow_assets.base.errors import MaintenanceFailed
+from tableflow_assets.base.retry import retry_on_conflict
 from tableflow_assets.lake.catalog import RestCatalog
 from tableflow_assets.lake.file_io import arrow_store
 from tableflow_assets.operate.maintenance.ages import refuse_too_young
 from tableflow_assets.operate.maintenance.health import LAST_ORPHANS
+from tableflow_assets.table.change import change_table
 from tableflow_assets.table.delta.log import FOLDER as DELTA_LOG
 from tableflow_assets.table.delta.log import DeltaLog
 from tableflow_assets.table.delta.store import store_at
 from tableflow_assets.table.delta.vectors import FOLDER as VECTORS
 from tableflow_assets.table.formats import delta_root, is_delta, topic_of
 from tableflow_assets.table.handle import TableHandle
-from tableflow_assets.table.retrying import insist
 
 # Longer than any run takes from its first file to its commit.
 SAFE_AGE = timedelta(days=1)
@@ -85,7 +86,7 @@ def remove_orphans(
     if not dry_run:
         properties = {LAST_ORPHANS: now.isoformat(timespec="seconds")}
         catalog.ask(table.refresh)
-        insist(
+        change_table(
             catalog,
             table,
             lambda: table.transaction().set_properties(properties).commit_transaction(),
@@ -125,17 +126,17 @@ def _stored_files(table: Table) -> Iterator[Orphan]:
 
 
 def _known_files(catalog: RestCatalog, table: Table) -> set[str]:
-    for attempt in range(LOOKS):
-        try:
-            catalog.ask(table.refresh)
-            return set(map(_name, _reachable(table))) | _in_delta_log(catalog, table)
-        except FileNotFoundError as error:
-            if attempt == LOOKS - 1:
-                raise MaintenanceFailed(
-                    f"A file of {'.'.join(table.name())} is missing: {error}.",
-                    "Nothing was removed. Without it nobody can say which files belong to the table.",
-                ) from error
-    raise AssertionError("unreachable")
+    def look() -> set[str]:
+        catalog.ask(table.refresh)
+        return set(map(_name, _reachable(table))) | _in_delta_log(catalog, table)
+
+    try:
+        return retry_on_conflict(look, LOOKS, FileNotFoundError)
+    except FileNotFoundError as error:
+        raise MaintenanceFailed(
+            f"A file of {'.'.join(table.name())} is missing: {error}.",
+            "Nothing was removed. Without it nobody can say which files belong to the table.",
+        ) from error
 
 
 def _reachable(table: Table) -> Iterator[str]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from pyspark.errors import PySparkException
 
 from tableflow_assets.base.errors import CommitConflict, MaintenanceFailed
+from tableflow_assets.base.retry import retry_after_pauses
 from tableflow_assets.table.handle import TableHandle
 from tableflow_assets.table.spark_errors import named_spark_errors
 
@@ -46,10 +46,8 @@ def options(values: Mapping[str, object]) -> str:
 
 def beside_writers(work: Callable[[], T]) -> T:
     """Try again when a writer was faster; ``work`` must read the table again each time."""
-    for pause in PAUSES:
-        try:
-            return work()
-        except CommitConflict as conflict:
-            logger.info("%s Trying again.", conflict.problem)
-            time.sleep(pause)
-    return work()
+
+    def tell(conflict: CommitConflict) -> None:
+        logger.info("%s Trying again.", conflict.problem)
+
+    return retry_after_pauses(work, PAUSES, CommitConflict, on_retry=tell)

@@ -1,32 +1,32 @@
 """Calls to AWS, with the credentials of this moment.
 
 Keys are read from where the settings say at each call, so that they can be changed while we run. Those of
-an assumed role are kept until shortly before they expire.
+an assumed role are botocore's to keep and renew.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from functools import cache
 from threading import Lock
 from typing import Any
 
-from tableflow_assets.base import masking, secrets
+from tableflow_assets.base import secrets
 from tableflow_assets.base.errors import (
     CatalogAway,
     CatalogRefused,
     ServerUnreachable,
     SettingsError,
 )
-from tableflow_assets.publish.glue.aws_errors import EXPIRED, UNKNOWN_KEYS, answered, unanswered
+from tableflow_assets.base.retry import retry_after_pauses
+from tableflow_assets.lake.roles import role_credentials
+from tableflow_assets.publish.glue.aws_errors import KeysRefused, answered, unanswered
 from tableflow_assets.settings.catalogs import AwsAccess
 
 # No more: whoever publishes asks again by itself, and a catalog that hangs must not hold up a run.
 CONNECT_SECONDS = 3
 ANSWER_SECONDS = 6
 TRIES = 2
-BEFORE_EXPIRY = timedelta(minutes=5)
 _ONE_AT_A_TIME = Lock()  # making clients is not for several threads at once
 
 
@@ -53,7 +53,8 @@ class Aws:
         self.access = access
         self._lock = Lock()
         self._clients: dict[str, tuple[Keys | None, Any]] = {}
-        self._assumed: tuple[Keys | None, Keys, datetime] | None = None
+        # The keys that the role was assumed with, and its credentials.
+        self._role: tuple[Keys | None, Any] | None = None
 
     def call(
         self, service: str, operation: str, *, expected: tuple[str, ...] = (), **arguments: object
@@ -62,22 +63,21 @@ class Aws:
         from botocore.exceptions import BotoCoreError, ClientError
         from botocore.parsers import ResponseParserError
 
-        for is_last in (False, True):
+        def once() -> dict[str, Any]:
             try:
                 answer: dict[str, Any] = getattr(self._client(service), operation)(**arguments)
             except ClientError as error:
                 code, meaning = answered(self.catalog, self.access, service, error)
                 if code in expected:
                     raise Expected(code) from error
-                if code in EXPIRED | UNKNOWN_KEYS:
+                if isinstance(meaning, KeysRefused):
                     self._forget()  # there may be new ones by now
-                    if not is_last:
-                        continue
                 raise meaning from error
             except (BotoCoreError, ResponseParserError) as error:
                 raise unanswered(self.catalog, self.access, service, error) from error
             return answer
-        raise AssertionError("unreachable")
+
+        return retry_after_pauses(once, (0.0,), KeysRefused)
 
     def _client(self, service: str) -> Any:
         with self._lock:
@@ -93,12 +93,10 @@ class Aws:
         own = self._own_keys()
         if self.access.role_arn is None:
             return own
-        if self._assumed is not None:
-            by, keys, expiry = self._assumed
-            if by == own and datetime.now(UTC) < expiry - BEFORE_EXPIRY:
-                return keys
-        self._assumed = (own, *self._assume(own))
-        return self._assumed[1]
+        if self._role is None or self._role[0] != own:
+            self._role = own, self._assume(self.access.role_arn, own)
+        keys = self._role[1].get_frozen_credentials()
+        return Keys(keys.access_key, keys.secret_key, keys.token)
 
     def _own_keys(self) -> Keys | None:
         if self.access.access_key is None or self.access.secret_key is None:
@@ -111,33 +109,22 @@ class Aws:
             raise CatalogAway(f"{self.catalog}: {error.problem}", error.next_step) from error
         return Keys(key, secret)
 
-    def _assume(self, own: Keys | None) -> tuple[Keys, datetime]:
-        from botocore.exceptions import BotoCoreError, ClientError
+    def _assume(self, role_arn: str, own: Keys | None) -> Any:
+        import boto3
+        from botocore.exceptions import ClientError
 
-        with_id = {"ExternalId": self.access.external_id} if self.access.external_id else {}
-        # `endpoint` is that of the catalog's service. Another of STS goes into AWS_ENDPOINT_URL_STS.
-        sts = self._made("sts", own, None)
-        try:
-            found = sts.assume_role(
-                RoleArn=self.access.role_arn, RoleSessionName="tableflow", **with_id
-            )["Credentials"]
-        except ClientError as error:
-            secrets.forget()
-            raise answered(self.catalog, self.access, "sts", error)[1] from error
-        except BotoCoreError as error:
-            raise unanswered(self.catalog, self.access, "sts", error) from error
-        secret, token = map(masking.remember, (found["SecretAccessKey"], found["SessionToken"]))
-        keys = Keys(found["AccessKeyId"], secret, token)
-        return keys, found["Expiration"]
+        def own_session() -> Any:
+            # No endpoint: `endpoint` is the catalog's. STS has its own in AWS_ENDPOINT_URL_STS.
+            return boto3.Session(region_name=self.access.region, **_arguments(own))
+
+        def explain(error: Exception) -> Exception:
+            if isinstance(error, ClientError):
+                return answered(self.catalog, self.access, "sts", error)[1]
+            return unanswered(self.catalog, self.access, "sts", error)
+
+        return role_credentials(own_session, role_arn, self.access.external_id, _config(), explain)
 
     def _made(self, service: str, keys: Keys | None, endpoint: str | None) -> Any:
-        from botocore.config import Config
-
-        config = Config(
-            connect_timeout=CONNECT_SECONDS,
-            read_timeout=ANSWER_SECONDS,
-            retries={"total_max_attempts": TRIES, "mode": "standard"},
-        )
         with _ONE_AT_A_TIME:
             if keys is None:
                 _session.cache_clear()  # it would never look for the machine's credentials again
@@ -145,10 +132,8 @@ class Aws:
                 service,
                 region_name=self.access.region,
                 endpoint_url=endpoint,
-                aws_access_key_id=keys and keys.access_key,
-                aws_secret_access_key=keys and keys.secret_key,
-                aws_session_token=keys and keys.token,
-                config=config,
+                config=_config(),
+                **_arguments(keys),
             )
 
     def _forget(self) -> None:
@@ -156,7 +141,27 @@ class Aws:
         secrets.forget()
         with self._lock:
             self._clients.clear()
-            self._assumed = None
+            self._role = None
+
+
+def _config() -> Any:
+    from botocore.config import Config
+
+    return Config(
+        connect_timeout=CONNECT_SECONDS,
+        read_timeout=ANSWER_SECONDS,
+        retries={"total_max_attempts": TRIES, "mode": "standard"},
+    )
+
+
+def _arguments(keys: Keys | None) -> dict[str, str | None]:
+    if keys is None:
+        return {}
+    return {
+        "aws_access_key_id": keys.access_key,
+        "aws_secret_access_key": keys.secret_key,
+        "aws_session_token": keys.token,
+    }
 
 
 @cache

@@ -7,9 +7,9 @@ import re
 from tableflow_assets.base.errors import CatalogAway, CatalogRefused, TableflowError
 from tableflow_assets.settings.catalogs import AwsAccess
 
-EXPIRED = frozenset({"ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired"})
+_EXPIRED = frozenset({"ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired"})
 _DENIED = frozenset({"AccessDenied", "AccessDeniedException", "UnauthorizedOperation"})
-UNKNOWN_KEYS = frozenset(
+_UNKNOWN_KEYS = frozenset(
     {
         "UnrecognizedClientException",
         "InvalidClientTokenId",
@@ -51,6 +51,10 @@ _LAKE_FORMATION = {
 }
 
 
+class KeysRefused(CatalogRefused):
+    """AWS does not know the keys, or no longer; there may be others where they come from."""
+
+
 def answered(
     catalog: str, access: AwsAccess, service: str, error: Exception
 ) -> tuple[str, TableflowError]:
@@ -65,9 +69,9 @@ def answered(
         return code, CatalogAway(
             f"{catalog}: {service}:{operation} is not answered now: {code or status} {message}".strip()
         )
-    if code in EXPIRED:
+    if code in _EXPIRED:
         step = f"Renew {_credentials(access)}: they have expired, and asking for new ones gave no others."
-    elif code in UNKNOWN_KEYS:
+    elif code in _UNKNOWN_KEYS:
         step = f"Check {_credentials(access)}, and this machine's clock."
     elif code in _DENIED:
         step = _grant(service, operation, message)
@@ -79,7 +83,8 @@ def answered(
         )
     else:
         step = f"Glue says {code}: see docs/catalog-glue.md for its limits."
-    return code, CatalogRefused(problem, step)
+    kind = KeysRefused if code in _EXPIRED | _UNKNOWN_KEYS else CatalogRefused
+    return code, kind(problem, step)
 
 
 def unanswered(catalog: str, access: AwsAccess, service: str, error: Exception) -> TableflowError:

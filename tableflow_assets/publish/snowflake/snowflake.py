@@ -162,7 +162,7 @@ class SnowflakeCatalog(PublishingCatalog):
                     "If it was not made just now, our role cannot see it: drop it, or "
                     + sql.grant_ownership(self.settings, name),
                 ) from None
-            self._insist(session, name, wanted)
+            self._require_shown(session, name, wanted)
 
     def replace(self, source: SourceTable, wanted: Listing, found: Listing) -> None:
         name = self.name_of(source)
@@ -174,7 +174,7 @@ class SnowflakeCatalog(PublishingCatalog):
                     raise ListingChanged(f"{self.name}: {name} was changed by somebody else.")
                 session.ask(sql.refresh_table(name, self.origin(source)))
                 # Before the comment: if we end here, the old one says that there is more to do.
-                self._insist(session, name, wanted)
+                self._require_shown(session, name, wanted)
                 session.ask(sql.comment_table(name, self.comment(source)))
             except StatementRefused as error:
                 if error.code not in ABSENT:
@@ -203,7 +203,7 @@ class SnowflakeCatalog(PublishingCatalog):
                 session.ask(statement)
                 on_done(number)
 
-    def _insist(self, session: Session, name: sql.TableName, wanted: Listing) -> None:
+    def _require_shown(self, session: Session, name: sql.TableName, wanted: Listing) -> None:
         """Snowflake reads what the other catalog says, which may not be up to date yet."""
         shown = _metadata_location(session, name)
         if shown != wanted.metadata_location:

@@ -11,6 +11,7 @@ from urllib.parse import quote
 import requests
 
 from tableflow_assets.base.errors import CatalogAway, CatalogRefused
+from tableflow_assets.base.retry import poll_until
 from tableflow_assets.publish.unity.entry import HTTP_SECONDS, Grants, NewTable, UnityTable
 from tableflow_assets.publish.unity.errors import FORBIDDEN, NOT_UNITY, SERVER_ERROR, UnityAnswer
 from tableflow_assets.publish.unity.tokens import MachineTokens, away
@@ -120,16 +121,24 @@ class DatabricksApi:
             lambda: statements.execute_statement(statement, warehouse, wait_timeout="0s")
         )
         name, status = str(answer.statement_id), answer.status
-        until = time.monotonic() + STATEMENT_SECONDS
-        while status and status.state in (StatementState.PENDING, StatementState.RUNNING):
-            if time.monotonic() > until:
-                self._ask(lambda: statements.cancel_execution(name))
-                raise CatalogAway(
-                    f"The SQL warehouse {warehouse} did not get to it in {STATEMENT_SECONDS:.0f} s:"
-                    " perhaps it is starting."
-                )
-            time.sleep(POLL_SECONDS)
-            status = self._ask(lambda: statements.get_statement(name)).status
+
+        def is_over(status: StatementStatus | None) -> bool:
+            under_way = (StatementState.PENDING, StatementState.RUNNING)
+            return status is None or status.state not in under_way
+
+        if not is_over(status):
+            status = poll_until(
+                is_over,
+                lambda: self._ask(lambda: statements.get_statement(name)).status,
+                every=POLL_SECONDS,
+                within=STATEMENT_SECONDS,
+            )
+        if not is_over(status):
+            self._ask(lambda: statements.cancel_execution(name))
+            raise CatalogAway(
+                f"The SQL warehouse {warehouse} did not get to it in {STATEMENT_SECONDS:.0f} s:"
+                " perhaps it is starting."
+            )
         if status is None or status.state != StatementState.SUCCEEDED:
             raise _failure(status)
 

@@ -6,7 +6,6 @@ deletion vectors, and the store says which files exist.
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
@@ -16,6 +15,7 @@ import pyarrow as pa
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
+from tableflow_assets.base.retry import poll_until
 from tableflow_assets.lake.catalog import RestCatalog
 from tableflow_assets.table.delta.checkpoint import storage_options
 from tableflow_assets.table.delta.compare_columns import columns_that_differ
@@ -100,12 +100,12 @@ def compare(
 
 
 def _status_after_a_while(catalog: RestCatalog, table: Table, patience: float) -> MirrorStatus:
-    give_up = time.monotonic() + patience
-    while True:
-        reached = mirror_status(catalog, catalog.ask(table.refresh))
-        if not reached.behind or reached.problem or time.monotonic() > give_up:
-            return reached
-        time.sleep(PAUSE)
+    return poll_until(
+        lambda reached: not reached.behind or reached.problem,
+        lambda: mirror_status(catalog, catalog.ask(table.refresh)),
+        every=PAUSE,
+        within=patience,
+    )
 
 
 def _mirrored_snapshot(table: Table, reached: MirrorStatus) -> Snapshot | None:

@@ -25,6 +25,7 @@ from pyroaring import BitMap64
 
 from tableflow_assets.base.boundary import reached
 from tableflow_assets.base.errors import CommitConflict, MirrorError
+from tableflow_assets.base.retry import retry_on_conflict
 from tableflow_assets.lake.catalog import RestCatalog
 from tableflow_assets.table.delta.changes import SnapshotChanges, content_of, states_since
 from tableflow_assets.table.delta.checkpoint import is_due, write_checkpoint
@@ -63,26 +64,24 @@ def catch_up(catalog: RestCatalog, table: Table, *, is_fresh: bool = False) -> i
 
     ``is_fresh``: the table is as our own commit has left it, and need not be loaded again.
     """
-    versions = _insist(catalog, table, lambda mirror: mirror.catch_up(is_fresh))
+    versions = _write(catalog, table, lambda mirror: mirror.catch_up(is_fresh))
     reached("mirrored")
     return versions
 
 
-def _insist(catalog: RestCatalog, table: Table, write: Callable[[_Mirror], int]) -> int:
-    for _ in range(ATTEMPTS):
-        try:
-            return write(_Mirror(catalog, table))
-        except _Overtaken:
-            continue
-    raise CommitConflict(
-        f"Others kept writing to the Delta log of {topic_of(table)!r} at the same time.",
-        "Run again: it goes on where they are.",
-    )
+def _write(catalog: RestCatalog, table: Table, write: Callable[[_Mirror], int]) -> int:
+    try:
+        return retry_on_conflict(lambda: write(_Mirror(catalog, table)), ATTEMPTS, _Overtaken)
+    except _Overtaken as error:
+        raise CommitConflict(
+            f"Others kept writing to the Delta log of {topic_of(table)!r} at the same time.",
+            "Run again: it goes on where they are.",
+        ) from error
 
 
 def write_anew(catalog: RestCatalog, table: Table) -> int:
-    """Bring the log to the table's state, whoever has written to the log; return the version."""
-    return _insist(catalog, table, lambda mirror: mirror.write_everything())
+    """Bring the log to the table's state, whoever has written to it; return the version."""
+    return _write(catalog, table, lambda mirror: mirror.write_everything())
 
 
 @dataclass(frozen=True)

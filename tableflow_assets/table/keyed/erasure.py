@@ -17,13 +17,14 @@ from pyiceberg.table.update.snapshot import _FastAppendFiles
 from pyspark.sql import SparkSession
 
 from tableflow_assets.base.errors import CommitConflict, TableflowError
+from tableflow_assets.base.retry import poll_until
 from tableflow_assets.lake.catalog import RestCatalog
+from tableflow_assets.table.change import change_table
 from tableflow_assets.table.commit import WRITER
 from tableflow_assets.table.delta.lifecycle import purge as purge_delta_log
 from tableflow_assets.table.formats import is_delta
 from tableflow_assets.table.keyed.key_files import Key, KeyFiles, Row
 from tableflow_assets.table.ledger import TAG
-from tableflow_assets.table.retrying import insist
 from tableflow_assets.table.spark_errors import named_spark_errors
 
 ATTEMPTS = 5
@@ -117,7 +118,7 @@ class Erasure:
             ):
                 pass
 
-        insist(self.catalog, self.table, commit)
+        change_table(self.catalog, self.table, commit)
 
     def purge(self, rows: int, counts: Callable[[Row], bool]) -> Traces:
         """Remove everything that still refers to files with the key, and check that they are gone.
@@ -177,12 +178,13 @@ class Erasure:
 
     def _drop_refs(self) -> tuple[str, ...]:
         self.catalog.ask(self.table.refresh)
-        deadline = time.monotonic() + RUNS_END_WITHIN_SECONDS
-        while any(map(_may_be_in_use, refs := self._refs_in_the_way())):
-            if time.monotonic() > deadline:
-                break
-            time.sleep(1)
-            self.catalog.ask(self.table.refresh)
+        refs = poll_until(
+            lambda refs: not any(map(_may_be_in_use, refs)),
+            self._refs_in_the_way,
+            every=1,
+            within=RUNS_END_WITHIN_SECONDS,
+            before_retry=lambda: self.catalog.ask(self.table.refresh),
+        )
         if refs:
             requirements = (AssertTableUUID(uuid=self.table.metadata.table_uuid),)
             updates = tuple(

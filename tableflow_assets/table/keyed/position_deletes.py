@@ -25,7 +25,7 @@ from pyiceberg.table.update.snapshot import _FastAppendFiles
 from pyiceberg.typedef import Record
 
 from tableflow_assets.lake.catalog import RestCatalog
-from tableflow_assets.table.retrying import insist
+from tableflow_assets.table.change import change_table
 
 # The columns of such files, with the ids that Iceberg reserves for them.
 PATH_ID, POSITION_ID = 2147483546, 2147483545
@@ -60,7 +60,7 @@ def mark_deleted(catalog: RestCatalog, table: Table, branch: str, places: pa.Tab
             for mark in marks:
                 update.append_data_file(mark)
 
-    insist(catalog, table, commit)
+    change_table(catalog, table, commit)
 
 
 def _write(table: Table, spec: PartitionSpec, bucket: int, places: pa.Table) -> DataFile:
