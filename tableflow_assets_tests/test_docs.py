@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from tableflow_assets.cli import tableflow as tableflow_command
 from tableflow_assets.settings.product_options import ProductOptions
 from tableflow_assets.settings.topic_options import TopicOptions
 from tableflow_assets_tests.rooms import PACKAGE, ROOT
@@ -23,6 +27,12 @@ DOTTED_NAME = re.compile(r"\btableflow_assets(?:_tests)?(?:\.\w+)+")
 PATH = re.compile(r"\btableflow_assets(?:_tests)?/[\w./]*\w")
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+PYTHON = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+# A command in code: its words, and the rest of the line or of the code span.
+COMMAND = re.compile(
+    r"(?:`|^|\$ |\.venv/bin/)tableflow((?: [a-z][\w.-]*)+)([^`\n#]*)", re.MULTILINE
+)
+OPTION = re.compile(r"(?<!\S)--[a-z][a-z-]+")
 FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 
 
@@ -60,11 +70,36 @@ def resolves(name: str) -> bool:
     return source.exists() and re.search(rf"\b{attribute}\b", source.read_text()) is not None
 
 
+def imported_names(text: str) -> Iterator[str]:
+    for block in PYTHON.findall(text):
+        for node in ast.walk(ast.parse(block)):
+            if isinstance(node, ast.ImportFrom) and str(node.module).startswith(PACKAGE.name):
+                yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
 def missing_code(page: Path) -> Iterator[str]:
     text = page.read_text()
     paths = {*CODE_FILE.findall(text), *CODE_FOLDER.findall(text), *PATH.findall(text)}
+    names = {*DOTTED_NAME.findall(text), *imported_names(text)}
     yield from sorted(path for path in paths if not exists(path))
-    yield from sorted(name for name in set(DOTTED_NAME.findall(text)) if not resolves(name))
+    yield from sorted(name for name in names if not resolves(name))
+
+
+@cache
+def help_of(*words: str) -> str | None:
+    """What the command says of itself; None where there is no such command."""
+    finished = CliRunner().invoke(tableflow_command, [*words, "--help"])
+    return finished.output if finished.exit_code == 0 else None
+
+
+def wrong_commands(page: Path) -> Iterator[str]:
+    for words, rest in COMMAND.findall(page.read_text()):
+        explained = help_of(*words.split())
+        if explained is None:
+            yield f"tableflow{words}"
+            continue
+        missing = [option for option in OPTION.findall(rest) if option not in explained]
+        yield from (f"tableflow{words} {option}" for option in missing)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
@@ -77,18 +112,27 @@ def test_the_code_that_a_page_names_exists(page: Path) -> None:
     assert list(missing_code(page)) == []
 
 
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_the_commands_and_options_that_a_page_names_exist(page: Path) -> None:
+    assert list(wrong_commands(page)) == []
+
+
 def test_code_that_is_gone_would_be_noticed(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(
         "`table/gone.py`, `gone/`, tableflow_assets/stack/gone.json, tableflow_assets.gone.Thing,"
-        " `table/ledger.py`, `table/`, tableflow_assets.table.ledger.Entry, [x](gone.md)"
+        " `table/ledger.py`, `table/`, tableflow_assets.table.ledger.Entry, [x](gone.md),"
+        " `tableflow gone`, `tableflow status --gone`, `tableflow status --json`\n"
+        "```python\nfrom tableflow_assets.table.ledger import Entry, Gone\n```\n"
     )
     assert list(missing_code(page)) == [
         "gone/",
         "table/gone.py",
         "tableflow_assets/stack/gone.json",
         "tableflow_assets.gone.Thing",
+        "tableflow_assets.table.ledger.Gone",
     ]
+    assert list(wrong_commands(page)) == ["tableflow gone", "tableflow status --gone"]
     assert list(broken_links(page)) == ["gone.md"]
 
 
