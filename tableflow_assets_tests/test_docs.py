@@ -9,10 +9,12 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+import yaml
 from click.testing import CliRunner
 
 from tableflow_assets.cli import tableflow as tableflow_command
 from tableflow_assets.settings.product_options import ProductOptions
+from tableflow_assets.settings.settings import SettingsShape, load_settings
 from tableflow_assets.settings.topic_options import TopicOptions
 from tableflow_assets_tests.rooms import PACKAGE, ROOT
 
@@ -27,6 +29,7 @@ DOTTED_NAME = re.compile(r"\btableflow_assets(?:_tests)?(?:\.\w+)+")
 PATH = re.compile(r"\btableflow_assets(?:_tests)?/[\w./]*\w")
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+YAML = re.compile(r"^```yaml\n(.*?)^```", re.MULTILINE | re.DOTALL)
 PYTHON = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 # A command in code: its words, and the rest of the line or of the code span.
 COMMAND = re.compile(
@@ -102,6 +105,16 @@ def wrong_commands(page: Path) -> Iterator[str]:
         yield from (f"tableflow{words} {option}" for option in missing)
 
 
+def settings_of(page: Path) -> Iterator[str]:
+    """The blocks that are a tableflow.yaml, and not Dagster's or a part of one."""
+    for block in YAML.findall(page.read_text()):
+        if set(yaml.safe_load(block)) <= set(SettingsShape.model_fields):
+            yield block
+
+
+SETTINGS = [pytest.param(block, id=name_of(page)) for page in PAGES for block in settings_of(page)]
+
+
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_the_links_of_a_page_lead_somewhere(page: Path) -> None:
     assert list(broken_links(page)) == []
@@ -115,6 +128,13 @@ def test_the_code_that_a_page_names_exists(page: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_the_commands_and_options_that_a_page_names_exist(page: Path) -> None:
     assert list(wrong_commands(page)) == []
+
+
+@pytest.mark.parametrize("block", SETTINGS)
+def test_settings_can_be_pasted_as_they_are(block: str, tmp_path: Path) -> None:
+    file = tmp_path / "tableflow.yaml"
+    file.write_text(block)
+    assert load_settings(file).topics
 
 
 def test_code_that_is_gone_would_be_noticed(tmp_path: Path) -> None:
