@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tableflow_assets import labs
-from tableflow_assets.settings.settings import Settings, load_settings
+from tableflow_assets.settings.settings import Settings
 from tableflow_assets.stack import connections
 from tableflow_assets.tableflow import Tableflow
 
@@ -20,7 +20,6 @@ ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
 SHELL_BLOCKS = re.findall(r"```sh\n(.*?)```", README, flags=re.DOTALL)
 COMMANDS = [line for block in SHELL_BLOCKS for line in block.splitlines() if line]
-YAML_BLOCKS = re.findall(r"```yaml\n(.*?)```", README, flags=re.DOTALL)
 ONCE = ".venv/bin/tableflow demo --once --json"
 
 
@@ -72,10 +71,3 @@ def test_the_smoke_test_of_the_whole(tmp_path: Path) -> None:
     for topic in result["topics"]:
         assert topic["expected"] == topic["rows"] == topic["duckdb_rows"]
         assert (topic["missing"], topic["duplicated"], topic["verified"]) == (0, 0, True)
-
-
-@pytest.mark.parametrize("text", YAML_BLOCKS)
-def test_settings_in_the_readme_are_valid(text: str, tmp_path: Path) -> None:
-    file = tmp_path / "tableflow.yaml"
-    file.write_text(text)
-    assert load_settings(file).topics
