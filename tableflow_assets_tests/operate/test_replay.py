@@ -259,7 +259,7 @@ def test_an_erased_key_does_not_come_back(pipeline: Pipeline) -> None:
     """Not even if the erasure comes just before the commit, and is killed before it is through."""
 
     def erase_rows_only() -> None:
-        forgetting._Found(pipeline, "somebody", "text").commit("")
+        forgetting._KeyErasure(pipeline, "somebody", "text").commit("")
 
     with meanwhile("files_written", erase_rows_only):
         replay(pipeline)

@@ -11,7 +11,7 @@ from tableflow_assets.operate.maintenance.compact import compact
 from tableflow_assets.operate.maintenance.expire import expire
 from tableflow_assets.operate.maintenance.health import health
 from tableflow_assets.operate.maintenance.manifests import rewrite_manifests
-from tableflow_assets.operate.maintenance.orphans import _listed
+from tableflow_assets.operate.maintenance.orphans import _stored_files
 from tableflow_assets.pipeline import Pipeline
 from tableflow_assets.table.delta.lifecycle import mirror_status
 from tableflow_assets.table.ledger import TAG, read_ledger
@@ -29,7 +29,7 @@ def snapshots_of(pipeline: Pipeline) -> set[int]:
 
 def listed_data_files(pipeline: Pipeline) -> set[str]:
     """By asking the object store."""
-    return {one.file for one in _listed(table_of(pipeline)) if one.file.endswith(".parquet")}
+    return {one.file for one in _stored_files(table_of(pipeline)) if one.file.endswith(".parquet")}
 
 
 @pytest.mark.parametrize("kind", ["by_day", "keyed"])
