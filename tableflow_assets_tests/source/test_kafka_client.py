@@ -178,7 +178,7 @@ def test_unusable_certificates_and_keys_are_named(
     password = {"client_key_password": {"env": "KEY_PASSWORD"}}
     locked = issued.encrypted_key("opens it")
     cases: list[tuple[str, str, dict[str, Any], str]] = [
-        (issued.chain, other.key, {}, "is not that of the first certificate"),
+        (issued.chain, other.key, {}, "does not belong to the first certificate"),
         (issued.chain, locked, {}, "is encrypted"),
         (issued.chain, locked, password, "does not open it"),
         (issued.chain, issued.key, password, "is not encrypted"),
