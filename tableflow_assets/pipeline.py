@@ -19,7 +19,7 @@ from tableflow_assets.base.spark_session import persisted
 from tableflow_assets.decode.decode import Decoded, decode, judge
 from tableflow_assets.decode.schemas import Schemas
 from tableflow_assets.decode.types import table_schema
-from tableflow_assets.decode.unknown_ids import first_unknown, with_unknown_ids_told
+from tableflow_assets.decode.unknown_ids import first_unknown, with_unknown_ids_classified
 from tableflow_assets.lake.catalog import RestCatalog
 from tableflow_assets.settings.settings import Topic
 from tableflow_assets.source.log import Log, TopicIdentity
@@ -300,7 +300,7 @@ class Pipeline:
         self, bad: DataFrame, count: int, entry: Entry, schemas: Schemas
     ) -> None:
         with persisted(bad) as kept:
-            dead = with_unknown_ids_told(kept, schemas.left_out, self.registry.has_schema)
+            dead = with_unknown_ids_classified(kept, schemas.left_out, self.registry.has_schema)
             if self.topic.bad_records == "suspend":
                 raise self._undecodable(dead, count)
             is_skipped = self.topic.bad_records == "skip"

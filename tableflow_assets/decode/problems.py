@@ -1,6 +1,6 @@
-"""The classes of what can be wrong with a record, and what to tell a person about each.
+"""The classes of problems that a record can have, with an explanation of each.
 
-A dead letter has the class in `error`, and the sentence in `message`. What is wrong with a key has
+A dead letter has the class in `error` and the explanation in `message`. A problem with the key has
 the same class with `key_` before it.
 """
 
@@ -58,8 +58,8 @@ EXPLAINED = {
 
 
 def explanation(error: str) -> str:
-    """What to tell a person about a class of problem."""
+    """What to tell a person about a class of problems."""
     if error in EXPLAINED:
         return EXPLAINED[error]
-    of_key = EXPLAINED.get(error.removeprefix(KEY_PREFIX), "")
-    return f"The record's key cannot be read. {of_key}".strip()
+    key_problem = EXPLAINED.get(error.removeprefix(KEY_PREFIX), "")
+    return f"The record's key cannot be read. {key_problem}".strip()

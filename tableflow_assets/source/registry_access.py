@@ -63,7 +63,7 @@ class RegistryAccess:
             step = next_step(status_text, BLOCK)
             secrets.forget()  # the store may have newer ones by now
             if status == httpx.codes.FORBIDDEN:
-                step = f"Allow the user of `{BLOCK}` to read subjects and schemas."
+                step = f"Grant the user of `{BLOCK}` the right to read subjects and schemas."
             return AccessRefused(NAME, self.url, f"{status_text}: {reason}", step)
         if "SSL" in reason or "certificate" in reason:
             return AccessRefused(NAME, self.url, reason, next_step(reason, BLOCK))
