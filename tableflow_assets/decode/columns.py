@@ -40,8 +40,8 @@ class ColumnBuilder:
         if not members:
             raise self.unsupported(path, "it is a record without fields")
         times = Counter(field.name.lower() for field in members)
-        if twice := sorted(field.name for field in members if times[field.name.lower()] > 1):
-            raise self.unsupported(path, f"fields differ only in case: {', '.join(twice)}")
+        if duplicates := sorted(field.name for field in members if times[field.name.lower()] > 1):
+            raise self.unsupported(path, f"fields differ only in case: {', '.join(duplicates)}")
         return StructType(*members)
 
     def unsupported(self, path: Path, reason: str) -> UnsupportedSchema:

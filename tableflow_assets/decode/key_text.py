@@ -22,13 +22,13 @@ from tableflow_assets.source.subject import RegisteredSchema, Subject
 Form = Literal["text", "hex", "json"]
 
 
-def key_spellings(typed: str, form: Form, keys: Serialization) -> tuple[bytes, ...]:
+def key_spellings(text: str, form: Form, keys: Serialization) -> tuple[bytes, ...]:
     """One for plain bytes; for a key with a schema, one for each version that can express it."""
     if form == "hex":
-        return (_from_hex(typed),)
+        return (_from_hex(text),)
     if form == "json":
-        return _from_json(typed, keys.subject)
-    plain = typed.encode()
+        return _from_json(text, keys.subject)
+    plain = text.encode()
     if keys.subject is None:
         return (plain,)
     if not _is_string(keys.subject):
@@ -37,12 +37,12 @@ def key_spellings(typed: str, form: Form, keys: Serialization) -> tuple[bytes, .
             "Give the key as JSON (--key-json), or its bytes in hex (--key-hex).",
         )
     # Also the bare text: a producer may have written it without the schema.
-    return (*_framed(typed, keys.subject), plain)
+    return (*_framed(text, keys.subject), plain)
 
 
-def _from_hex(typed: str) -> bytes:
+def _from_hex(text: str) -> bytes:
     try:
-        return bytes.fromhex(typed.removeprefix("0x"))
+        return bytes.fromhex(text.removeprefix("0x"))
     except ValueError:
         raise TableflowError(
             "The key is not in hex.",
@@ -50,14 +50,14 @@ def _from_hex(typed: str) -> bytes:
         ) from None
 
 
-def _from_json(typed: str, subject: Subject | None) -> tuple[bytes, ...]:
+def _from_json(text: str, subject: Subject | None) -> tuple[bytes, ...]:
     if subject is None:
         raise TableflowError(
             "The keys of this topic have no schema in the registry, so they are bytes, not JSON.",
             "Leave out --key-json and give the key's text, or its bytes in hex (--key-hex).",
         )
     try:
-        value = json.loads(typed)
+        value = json.loads(text)
     except ValueError:
         raise TableflowError(
             "The key is not JSON.", """Quote text within the shell's quotes: --key '"text"'."""

@@ -10,10 +10,10 @@ KEY_PREFIX = "key_"
 
 EXPLAINED = {
     "null_value": (
-        "The record has no value. In mode append every record is a row, and there is nothing to make"
-        " one of; `mode: upsert` would read it as a deletion."
+        "The record has no value. In mode append every record is a row, and there is nothing to put"
+        " into one; `mode: upsert` would read it as a deletion."
     ),
-    "null_key": "The record has no key, and this table has one row a key.",
+    "null_key": "The record has no key, and this table has one row per key.",
     "empty": "It has no bytes at all: not even the header of a schema.",
     "not_confluent_framed": (
         "It does not begin with a zero byte and a schema id, so it was not written by a serializer"
@@ -30,7 +30,7 @@ EXPLAINED = {
         " plan`) and that a later version has replaced."
     ),
     "wrong_message_index": (
-        "Its message index names another message of the schema than the one of this table, or none."
+        "Its message index names no message of the schema, or another one than this table's."
     ),
     "malformed_avro": (
         "Its bytes are not a value of the Avro schema that its header names: cut off, too long,"
@@ -40,7 +40,7 @@ EXPLAINED = {
         "Its bytes are not a message of the Protobuf schema that its header names: cut off, damaged,"
         " or written with another schema."
     ),
-    "number_out_of_range": "A number in it is beyond what its type can mean, such as a time.",
+    "number_out_of_range": "A number in it is out of the range of its type, such as a time.",
     "too_many_values": (
         "It is small, but it would unpack to so many values that no worker has the memory for them."
     ),

@@ -19,7 +19,7 @@ from tableflow_assets.source.subject import RegisteredSchema, Subject
 
 
 def avro(*schemas: Any) -> Serialization:
-    versions = (RegisteredSchema(n, n, json.dumps(one)) for n, one in enumerate(schemas, 1))
+    versions = (RegisteredSchema(n, n, json.dumps(schema)) for n, schema in enumerate(schemas, 1))
     return described_by(Subject("orders-value", tuple(versions)))
 
 

@@ -110,9 +110,9 @@ def _is_record(root: AvroType) -> bool:
     return [branch.kind for branch in root.branches] == ["record"]
 
 
-def _framed(value: Any, **more: Any) -> str:
+def _framed(value: Any, **attributes: Any) -> str:
     end = {"type": "fixed", "name": "tableflow.End", "size": END_BYTES}
-    fields = [{"name": "value", "type": value, **more}, {"name": "end", "type": end}]
+    fields = [{"name": "value", "type": value, **attributes}, {"name": "end", "type": end}]
     return json.dumps({"type": "record", "name": "tableflow.Framed", "fields": fields})
 
 

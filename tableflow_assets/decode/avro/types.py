@@ -96,40 +96,40 @@ class _Parser:
         self._references = dict(references)
         self._errors = errors
 
-    def type_of(self, avro: Any, around: str, path: Path) -> AvroType:
-        """``around``: the namespace of the enclosing type."""
+    def type_of(self, avro: Any, outer_namespace: str, path: Path) -> AvroType:
+        """``outer_namespace``: that of the enclosing type."""
         match avro:
             case list():
-                branches = [self.type_of(branch, around, path) for branch in avro]
+                branches = [self.type_of(branch, outer_namespace, path) for branch in avro]
                 return AvroType(
                     "union", parts=_distinct((branch.identity, branch) for branch in branches)
                 )
             case str():
-                return self._by_name(avro, around, path)
+                return self._by_name(avro, outer_namespace, path)
             case {"type": dict() | list() as inner}:
-                return self.type_of(inner, around, path)
+                return self.type_of(inner, outer_namespace, path)
             case _:
-                return self._complex(avro, around, path)
+                return self._complex(avro, outer_namespace, path)
 
-    def _complex(self, avro: dict[str, Any], around: str, path: Path) -> AvroType:
+    def _complex(self, avro: dict[str, Any], outer_namespace: str, path: Path) -> AvroType:
         match avro:
             case {"type": "array"}:
-                element = self.type_of(avro["items"], around, (*path, "element"))
+                element = self.type_of(avro["items"], outer_namespace, (*path, "element"))
                 return AvroType("array", parts={"element": element})
             case {"type": "map"}:
-                value = self.type_of(avro["values"], around, (*path, "value"))
+                value = self.type_of(avro["values"], outer_namespace, (*path, "value"))
                 return AvroType("map", parts={"value": value})
             case {"type": "record" | "error" | "enum" | "fixed"}:
-                return self._definition(avro, around, path)
+                return self._definition(avro, outer_namespace, path)
             case {"type": kind} if kind in PRIMITIVES:
                 return AvroType(kind, attributes=_logical(avro))
             case _:
-                return self._by_name(avro["type"], around, path)
+                return self._by_name(avro["type"], outer_namespace, path)
 
-    def _by_name(self, name: str, around: str, path: Path) -> AvroType:
+    def _by_name(self, name: str, outer_namespace: str, path: Path) -> AvroType:
         if name in PRIMITIVES:
             return AvroType(name)
-        for full in (_full_name(name, around), name):
+        for full in (_full_name(name, outer_namespace), name):
             if full not in self.named:
                 self._read_reference(full)
             if full in self.named:
@@ -143,8 +143,8 @@ class _Parser:
             if name not in self.named and key in self._references:
                 self.type_of(json.loads(self._references.pop(key)), "", ())
 
-    def _definition(self, avro: dict[str, Any], around: str, path: Path) -> AvroType:
-        name = _full_name(avro["name"], avro.get("namespace", around))
+    def _definition(self, avro: dict[str, Any], outer_namespace: str, path: Path) -> AvroType:
+        name = _full_name(avro["name"], avro.get("namespace", outer_namespace))
         kind = "record" if avro["type"] == "error" else avro["type"]
         definition = self.named[name] = AvroType(kind, name)  # first: its fields may refer to it
         if kind == "enum":
@@ -161,9 +161,9 @@ class _Parser:
         return definition
 
 
-def _full_name(name: str, around: str | None) -> str:
+def _full_name(name: str, outer_namespace: str | None) -> str:
     """Avro's rule: a name with dots is complete; others take the nearest namespace."""
-    return name if "." in name or not around else f"{around}.{name}"
+    return name if "." in name or not outer_namespace else f"{outer_namespace}.{name}"
 
 
 def _logical(avro: dict[str, Any]) -> dict[str, Any]:

@@ -23,7 +23,7 @@ class RefNotFound(Exception):
 
 
 @dataclass(frozen=True)
-class Place:
+class SchemaNode:
     """A schema within its document, and what its own `$ref`s are relative to."""
 
     schema: Any
@@ -35,13 +35,13 @@ class Place:
         """Beside a `$ref`, the drafts up to 7 ignore everything else."""
         return self._draft in _REF_STANDS_ALONE
 
-    def within(self, schema: Any) -> Place:
+    def within(self, schema: Any) -> SchemaNode:
         """A schema written inside this one."""
         inner = self._draft.create_resource(schema)
         resolver = self._resolver.in_subresource(inner) if _id_of(inner) else self._resolver
-        return Place(schema, resolver, self._draft)
+        return SchemaNode(schema, resolver, self._draft)
 
-    def follow(self, ref: str) -> Place:
+    def follow(self, ref: str) -> SchemaNode:
         try:
             target = self._resolver.lookup(ref)
         # The library assumes well-formed documents, which not every registry checks.
@@ -49,16 +49,16 @@ class Place:
             raise RefNotFound(ref) from error
         if not isinstance(target.contents, dict | bool):
             raise RefNotFound(ref)
-        return Place(target.contents, target.resolver, self._draft)
+        return SchemaNode(target.contents, target.resolver, self._draft)
 
 
-def root_of(text: str, references: Mapping[str, str]) -> Place:
+def root_of(text: str, references: Mapping[str, str]) -> SchemaNode:
     """The outermost schema of a document; ``references`` by the names that its `$ref`s use."""
     root = _document(text)
     referenced = {name: _document(reference) for name, reference in references.items()}
     registry = Registry().with_resources(_by_every_uri(root, referenced).items())
     resolver = registry.with_resource(_id_of(root), root).resolver(_id_of(root))
-    return Place(root.contents, resolver, _draft_of(root.contents))
+    return SchemaNode(root.contents, resolver, _draft_of(root.contents))
 
 
 def _document(text: str) -> Resource[Any]:

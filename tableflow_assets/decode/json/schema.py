@@ -57,7 +57,7 @@ from pyiceberg.types import IcebergType
 from tableflow_assets.base.errors import IncompatibleSchema
 from tableflow_assets.decode.column_names import column_name
 from tableflow_assets.decode.columns import ColumnBuilder, Path
-from tableflow_assets.decode.json.refs import Place, RefNotFound, root_of
+from tableflow_assets.decode.json.refs import RefNotFound, SchemaNode, root_of
 from tableflow_assets.decode.json.shape import (
     Leaf,
     ListOf,
@@ -147,7 +147,7 @@ class _Documented(NamedTuple):
 class _Version:
     """A single walk over one version.
 
-    ``inside`` holds the ids of the schemas around the current one.
+    ``enclosing`` holds the ids of the schemas around the current one.
     """
 
     def __init__(self, subject: str) -> None:
@@ -157,44 +157,46 @@ class _Version:
     def shape(self, text: str, references: Mapping[str, str]) -> Shape:
         return self._read(root_of(text, references), (), frozenset()).shape
 
-    def _read(self, place: Place, path: Path, inside: frozenset[int]) -> _Documented:
-        schema = place.schema
+    def _read(self, node: SchemaNode, path: Path, enclosing: frozenset[int]) -> _Documented:
+        schema = node.schema
         if not isinstance(schema, dict):
             return _Documented(Leaf.NULL if schema is False else Leaf.JSON)
-        if id(schema) in inside:
+        if id(schema) in enclosing:
             return _Documented(Leaf.JSON)
         self._parts += 1
         if self._parts > MOST_PARTS:
             raise self._errors.unsupported((), f"written out, it has over {MOST_PARTS:,} parts")
-        if len(inside) == MOST_LEVELS:
+        if len(enclosing) == MOST_LEVELS:
             raise self._errors.unsupported(path, f"it is nested in more than {MOST_LEVELS} others")
-        inside |= {id(schema)}
+        enclosing |= {id(schema)}
         parts = [
-            self._read(self._target(place, schema[key], path), path, inside)
+            self._read(self._target(node, schema[key], path), path, enclosing)
             for key in _REFS
             if isinstance(schema.get(key), str)
         ]
-        if not (parts and place.ref_stands_alone):
+        if not (parts and node.ref_stands_alone):
             parts = [
-                _Documented(self._own(place, path, inside)),
+                _Documented(self._own(node, path, enclosing)),
                 *parts,
-                *(self._read(part, path, inside) for part in _subschemas(place, "allOf")),
-                *(self._any(_subschemas(place, key), path, inside) for key in ("oneOf", "anyOf")),
+                *(self._read(part, path, enclosing) for part in _subschemas(node, "allOf")),
+                *(self._any(_subschemas(node, key), path, enclosing) for key in ("oneOf", "anyOf")),
             ]
         shape = reduce(both, (part.shape for part in parts))
         docs = (_own_doc(schema), *(part.doc for part in parts))
         return _Documented(shape, next((doc for doc in docs if doc), None))
 
-    def _target(self, place: Place, ref: str, path: Path) -> Place:
+    def _target(self, node: SchemaNode, ref: str, path: Path) -> SchemaNode:
         try:
-            return place.follow(ref)
+            return node.follow(ref)
         except RefNotFound:
             raise self._errors.unsupported(
                 path, f"it refers to {ref!r}, which neither the schema nor its references hold"
             ) from None
 
-    def _any(self, branches: Iterable[Place], path: Path, inside: frozenset[int]) -> _Documented:
-        readings = [self._read(branch, path, inside) for branch in branches]
+    def _any(
+        self, branches: Iterable[SchemaNode], path: Path, enclosing: frozenset[int]
+    ) -> _Documented:
+        readings = [self._read(branch, path, enclosing) for branch in branches]
         possible = [reading for reading in readings if reading.shape is not Leaf.NULL]
         if len(possible) == 1:
             return possible[0]
@@ -202,51 +204,55 @@ class _Version:
             return _Documented(Leaf.NULL if readings else Leaf.JSON)
         return _Documented(reduce(either, (reading.shape for reading in possible)))
 
-    def _own(self, place: Place, path: Path, inside: frozenset[int]) -> Shape:
+    def _own(self, node: SchemaNode, path: Path, enclosing: frozenset[int]) -> Shape:
         """What a schema says without its `$ref`s and combinations."""
-        kinds = place.schema.get("type", _implied_type(place.schema))
+        kinds = node.schema.get("type", _implied_type(node.schema))
         if kinds is None:
-            return _of_values(place.schema)
+            return _of_values(node.schema)
         shapes = [
-            self._typed(kind, place, path, inside)
+            self._typed(kind, node, path, enclosing)
             for kind in (kinds if isinstance(kinds, list) else [kinds])
         ]
         return reduce(either, shapes) if shapes else Leaf.JSON
 
-    def _typed(self, kind: object, place: Place, path: Path, inside: frozenset[int]) -> Shape:
+    def _typed(
+        self, kind: object, node: SchemaNode, path: Path, enclosing: frozenset[int]
+    ) -> Shape:
         if kind == "object":
-            return self._object(place, path, inside)
+            return self._object(node, path, enclosing)
         if kind == "array":
-            return self._array(place, path, inside)
-        return _leaf(kind, place.schema)
+            return self._array(node, path, enclosing)
+        return _leaf(kind, node.schema)
 
-    def _object(self, place: Place, path: Path, inside: frozenset[int]) -> Shape:
-        schema, properties = place.schema, place.schema.get("properties")
+    def _object(self, node: SchemaNode, path: Path, enclosing: frozenset[int]) -> Shape:
+        schema, properties = node.schema, node.schema.get("properties")
         if isinstance(properties, dict) and properties:
             members = [
-                self._property(key, place.within(properties[key]), path, inside)
+                self._property(key, node.within(properties[key]), path, enclosing)
                 for key in _in_order(properties)
                 if properties[key] is not False
             ]
             return Struct(tuple(members)) if members else Leaf.JSON
         additional = schema.get("additionalProperties")
         if isinstance(additional, dict) and additional and "patternProperties" not in schema:
-            value = self._read(place.within(additional), (*path, "value"), inside)
+            value = self._read(node.within(additional), (*path, "value"), enclosing)
             return MapOf(value.shape)
         return Leaf.JSON
 
-    def _property(self, key: str, place: Place, path: Path, inside: frozenset[int]) -> Property:
+    def _property(
+        self, key: str, node: SchemaNode, path: Path, enclosing: frozenset[int]
+    ) -> Property:
         path = (*path, column_name(key))
         if any("\ud800" <= character <= "\udfff" for character in key):
             raise self._errors.unsupported(path, "its name is not valid Unicode")
-        shape, doc = self._read(place, path, inside)
+        shape, doc = self._read(node, path, enclosing)
         return Property(key, shape, doc)
 
-    def _array(self, place: Place, path: Path, inside: frozenset[int]) -> Shape:
-        items = place.schema.get("items", True)
-        if isinstance(items, list) or "prefixItems" in place.schema:
+    def _array(self, node: SchemaNode, path: Path, enclosing: frozenset[int]) -> Shape:
+        items = node.schema.get("items", True)
+        if isinstance(items, list) or "prefixItems" in node.schema:
             return Leaf.JSON
-        return ListOf(self._read(place.within(items), (*path, "element"), inside).shape)
+        return ListOf(self._read(node.within(items), (*path, "element"), enclosing).shape)
 
 
 def _leaf(kind: object, schema: dict[str, Any]) -> Leaf:
@@ -293,9 +299,9 @@ def _of_value(value: object) -> Shape:
     return kinds.get(type(value), Leaf.JSON)
 
 
-def _subschemas(place: Place, key: str) -> list[Place]:
-    schemas = place.schema.get(key)
-    return [place.within(schema) for schema in schemas] if isinstance(schemas, list) else []
+def _subschemas(node: SchemaNode, key: str) -> list[SchemaNode]:
+    schemas = node.schema.get(key)
+    return [node.within(schema) for schema in schemas] if isinstance(schemas, list) else []
 
 
 def _in_order(properties: dict[str, Any]) -> list[str]:

@@ -61,9 +61,9 @@ class ProtobufSchemas:
 
 
 def _structs(newer: Struct, older: Struct, builder: ColumnBuilder) -> Struct:
-    both = merged(newer, older, builder)
-    assert isinstance(both, Struct)  # noqa: S101 - of two structs
-    return both
+    struct = merged(newer, older, builder)
+    assert isinstance(struct, Struct)  # noqa: S101 - of two structs
+    return struct
 
 
 def _fields(struct: Struct, builder: ColumnBuilder, path: Path) -> list[NestedField]:
@@ -134,10 +134,10 @@ def _places(file: FileDescriptorProto) -> Iterator[tuple[str, Indexes]]:
         (prefix, m, (i,)) for i, m in enumerate(file.message_type)
     ]
     while pending:
-        around, message, place = pending.pop(0)
+        scope, message, place = pending.pop(0)
         if not message.options.map_entry:
-            yield around + message.name, place
-        inner = f"{around}{message.name}."
+            yield scope + message.name, place
+        inner = f"{scope}{message.name}."
         pending.extend((inner, m, (*place, i)) for i, m in enumerate(message.nested_type))
 
 
