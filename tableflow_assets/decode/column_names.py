@@ -1,8 +1,8 @@
 r"""Field names of a registry as column names, and back: one mapping for every serialization.
 
 Most names stay as they are: letters and digits of any script, underscores, spaces, dashes, emoji,
-words that SQL reserves. What some engine cannot say, or quotes wrongly, is written as `_xHHHH_`, its
-code point in hex:
+words that SQL reserves. What some engine cannot express, or quotes wrongly, is written as `_xHHHH_`,
+its code point in hex:
 
 | In the field's name                                   | Why                                       |
 |-------------------------------------------------------|-------------------------------------------|
@@ -15,8 +15,8 @@ code point in hex:
 
 The empty name is `_x_`. Two columns differ only in case exactly if their fields do.
 
-`_kafka`, in any case, is Tableflow's own column. As a name at the top level it is refused, which is
-up to the caller: the same name inside a record is fine, and nothing here knows where a field stands.
+`_kafka`, in upper or lower case, is Tableflow's own column. The caller refuses it at the top level; inside
+a record the same name is fine, and nothing here knows where a field is.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ _ESCAPE = re.compile(r"_x([0-9A-F]{4})_")
 
 
 def column_name(field: str) -> str:
-    return _TO_ESCAPE.sub(lambda found: f"_x{ord(found[0]):04X}_", field) or _EMPTY
+    return _TO_ESCAPE.sub(lambda match: f"_x{ord(match[0]):04X}_", field) or _EMPTY
 
 
 def field_name(column: str) -> str:
-    """The field that has become this column."""
+    """The field that became this column."""
     if column == _EMPTY:
         return ""
-    return _ESCAPE.sub(lambda found: chr(int(found[1], 16)), column)
+    return _ESCAPE.sub(lambda match: chr(int(match[1], 16)), column)

@@ -14,11 +14,11 @@ from pyiceberg.types import IcebergType, ListType, MapType, NestedField, StringT
 
 from tableflow_assets.base.errors import UnsupportedSchema
 
-Path = tuple[str, ...]  # of a field: the names from the outermost on
+Path = tuple[str, ...]  # of a field: its names, outermost first
 
 
 class ColumnBuilder:
-    """For one subject, which its errors name."""
+    """Builds the columns of one subject, which its errors name."""
 
     def __init__(self, subject: str, ids: Iterator[int] | None = None) -> None:
         self.subject = subject
@@ -35,18 +35,18 @@ class ColumnBuilder:
         return MapType(ids[0], key or StringType(), ids[1], value, value_required=False)
 
     def struct(self, fields: Iterable[NestedField], path: Path) -> StructType:
-        """Refuses one without fields, or with fields that most engines could not tell apart."""
-        known = list(fields)
-        if not known:
+        """Refuses a struct without fields, or with fields that most engines could not tell apart."""
+        members = list(fields)
+        if not members:
             raise self.unsupported(path, "it is a record without fields")
-        times = Counter(field.name.lower() for field in known)
-        if twice := sorted(field.name for field in known if times[field.name.lower()] > 1):
-            raise self.unsupported(path, f"fields differ only in case: {', '.join(twice)}")
-        return StructType(*known)
+        times = Counter(field.name.lower() for field in members)
+        if duplicates := sorted(field.name for field in members if times[field.name.lower()] > 1):
+            raise self.unsupported(path, f"fields differ only in case: {', '.join(duplicates)}")
+        return StructType(*members)
 
-    def unsupported(self, path: Path, why: str) -> UnsupportedSchema:
-        what = f"The field {'.'.join(path)!r} of {self.subject}" if path else self.subject
+    def unsupported(self, path: Path, reason: str) -> UnsupportedSchema:
+        subject = f"The field {'.'.join(path)!r} of {self.subject}" if path else self.subject
         return UnsupportedSchema(
-            f"{what} cannot become a column: {why}.",
+            f"{subject} cannot become a column: {reason}.",
             "Change the field's type, or leave the topic out of tableflow.yaml.",
         )

@@ -9,42 +9,43 @@ from pyspark.sql import functions as F
 _SPARK_NAMES = {"long": "bigint", "timestamptz": "timestamp", "timestamp": "timestamp_ntz"}
 
 
-def conformed(value: Column, have: IcebergType | None, want: IcebergType) -> Column:
-    """``value``, of the type ``have``, as ``want``; None: there is no such value any more."""
-    if have is None:
-        return F.lit(None).cast(spark_type(want))
-    if not _lacks_a_field(have, want):
+def conformed(value: Column, source: IcebergType | None, target: IcebergType) -> Column:
+    """``value``, of the type ``source``, as ``target``; without a source type it is NULL."""
+    if source is None:
+        return F.lit(None).cast(spark_type(target))
+    if not _lacks_a_field(source, target):
         return value
-    if isinstance(want, StructType) and isinstance(have, StructType):
-        return _struct(value, have, want)
-    if isinstance(want, ListType) and isinstance(have, ListType):
-        inner = (have.element_type, want.element_type)
+    if isinstance(target, StructType) and isinstance(source, StructType):
+        return _struct(value, source, target)
+    if isinstance(target, ListType) and isinstance(source, ListType):
+        inner = (source.element_type, target.element_type)
         return F.transform(value, lambda element: conformed(element, *inner))
-    if isinstance(want, MapType) and isinstance(have, MapType):
-        values = (have.value_type, want.value_type)
+    if isinstance(target, MapType) and isinstance(source, MapType):
+        values = (source.value_type, target.value_type)
         return F.transform_values(value, lambda _, inner: conformed(inner, *values))
     return value
 
 
-def _struct(value: Column, have: StructType, want: StructType) -> Column:
-    kinds = {field.name: field.field_type for field in have.fields}
+def _struct(value: Column, source: StructType, target: StructType) -> Column:
+    kinds = {field.name: field.field_type for field in source.fields}
     fields = [
         conformed(value.getField(f.name), kinds.get(f.name), f.field_type).alias(f.name)
-        for f in want.fields
+        for f in target.fields
     ]
     return F.when(value.isNotNull(), F.struct(*fields))
 
 
-def _lacks_a_field(have: IcebergType, want: IcebergType) -> bool:
-    if isinstance(want, StructType) and isinstance(have, StructType):
-        kinds = {field.name: field.field_type for field in have.fields}
+def _lacks_a_field(source: IcebergType, target: IcebergType) -> bool:
+    if isinstance(target, StructType) and isinstance(source, StructType):
+        kinds = {field.name: field.field_type for field in source.fields}
         return any(
-            f.name not in kinds or _lacks_a_field(kinds[f.name], f.field_type) for f in want.fields
+            f.name not in kinds or _lacks_a_field(kinds[f.name], f.field_type)
+            for f in target.fields
         )
-    if isinstance(want, ListType) and isinstance(have, ListType):
-        return _lacks_a_field(have.element_type, want.element_type)
-    if isinstance(want, MapType) and isinstance(have, MapType):
-        return _lacks_a_field(have.value_type, want.value_type)
+    if isinstance(target, ListType) and isinstance(source, ListType):
+        return _lacks_a_field(source.element_type, target.element_type)
+    if isinstance(target, MapType) and isinstance(source, MapType):
+        return _lacks_a_field(source.value_type, target.value_type)
     return False
 
 

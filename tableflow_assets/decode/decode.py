@@ -19,7 +19,7 @@ __all__ = ["DELETED", "Counts", "Decoded", "Schemas", "decode"]
 
 DELETED = "__tableflow_deleted"  # beside a keyed table's columns: this change removes its key's row
 CDC_WRITES, CDC_DELETE = ("c", "u", "r"), "d"
-# What was found out about a record, beside its own columns.
+# The results of parsing a record, beside its own columns.
 READ_VALUE, READ_KEY = "__tableflow_value", "__tableflow_key"
 PROBLEM = "__tableflow_problem"  # beside the columns of a row
 
@@ -30,7 +30,7 @@ class Counts:
     dead: int
 
 
-def _counted(problem: str) -> tuple[Column, Column]:
+def _count_columns(problem: str) -> tuple[Column, Column]:
     return F.count(F.lit(1)).alias("records"), F.count(problem).alias("dead")
 
 
@@ -41,34 +41,32 @@ class Decoded:
     rows: DataFrame
     dead: DataFrame
     _judged: DataFrame
-    _seen: Observation
+    _observation: Observation
 
     def counts(self) -> Counts:
-        """To be asked once the rows were written: the same pass has counted them."""
-        seen = self._seen.get
-        if "dead" not in seen:  # a busy server now and then loses what it has observed
-            seen = self._judged.agg(*_counted("problem")).collect()[0].asDict()
-        return Counts(seen["records"], seen["dead"])
+        """Only after the rows were written: that pass counts them."""
+        counts = self._observation.get
+        if "dead" not in counts:  # a busy server sometimes loses an observation
+            counts = self._judged.agg(*_count_columns("problem")).collect()[0].asDict()
+        return Counts(counts["records"], counts["dead"])
 
 
-def decode(records: DataFrame, schemas: Schemas, wanted: Schema, mode: Mode) -> Decoded:
+def decode(records: DataFrame, schemas: Schemas, target: Schema, mode: Mode) -> Decoded:
     judged = judge(records, schemas, mode)
-    seen = Observation()
-    of_row = F.col("problem").alias(PROBLEM)
+    observation = Observation()
+    columns = [*_columns(schemas, target, mode), F.col("problem").alias(PROBLEM)]
     # The observation also keeps Spark from pushing the filter below it and decoding twice.
-    counted = judged.select(*_columns(schemas, wanted, mode), of_row).observe(
-        seen, *_counted(PROBLEM)
-    )
+    counted = judged.select(*columns).observe(observation, *_count_columns(PROBLEM))
     return Decoded(
         rows=counted.filter(F.col(PROBLEM).isNull()).drop(PROBLEM),
         dead=judged.filter(F.col("problem").isNotNull()),
         _judged=judged,
-        _seen=seen,
+        _observation=observation,
     )
 
 
 def judge(records: DataFrame, schemas: Schemas, mode: Mode) -> DataFrame:
-    """The records, each with its ``problem``, or null, and all that was found out about it."""
+    """The records, each with its ``problem`` or null, its parsed key and its parsed value."""
     value, key = F.col("value"), F.col("key")
     is_keyed = mode in KEYED_MODES
     judged = (
@@ -76,11 +74,11 @@ def judge(records: DataFrame, schemas: Schemas, mode: Mode) -> DataFrame:
         .withColumn(READ_VALUE, schemas.value.parse(value))
         .withColumn(READ_KEY, schemas.key.parse(key))
     )
-    of_key = keys.key_problem(key, F.col(READ_KEY), schemas.key, is_needed=is_keyed)
-    judged = judged.withColumn("problem", F.coalesce(of_key, _value_problem(schemas, mode)))
+    key_problem = keys.key_problem(key, F.col(READ_KEY), schemas.key, is_needed=is_keyed)
+    judged = judged.withColumn("problem", F.coalesce(key_problem, _value_problem(schemas, mode)))
     if not is_keyed:
         return judged
-    # The timestamp of this record alone; what the table already knows of its key is added later.
+    # This record's own timestamp; that of the key's row in the table is considered later.
     identity = schemas.key.identity(key, F.col(READ_KEY))
     return judged.withColumn("key_hash", keys.hash_of(identity)).withColumn(
         "key_timestamp", F.col("timestamp")
@@ -96,43 +94,43 @@ def _value_problem(schemas: Schemas, mode: Mode) -> Column:
         operation, after = envelope.getField("op"), envelope.getField("after")
         is_write = operation.isin(*CDC_WRITES)
         is_known = is_write | (operation == CDC_DELETE)
-        of_envelope = F.when(~F.coalesce(is_known, F.lit(False)), "unknown_cdc_operation").when(
-            is_write & after.isNull(), "cdc_write_without_after"
-        )
-        problem = F.coalesce(problem, of_envelope)
-    # Only a table of plain records has no use for a null value: elsewhere it says "deleted".
-    of_null = F.lit("null_value" if mode == "append" else None).cast("string")
-    return F.when(value.isNull(), of_null).otherwise(problem)
+        envelope_problem = F.when(
+            ~F.coalesce(is_known, F.lit(False)), "unknown_cdc_operation"
+        ).when(is_write & after.isNull(), "cdc_write_without_after")
+        problem = F.coalesce(problem, envelope_problem)
+    # In a keyed table a null value means "deleted"; in any other it is a problem.
+    null_problem = F.lit("null_value" if mode == "append" else None).cast("string")
+    return F.when(value.isNull(), null_problem).otherwise(problem)
 
 
-def _columns(schemas: Schemas, wanted: Schema, mode: Mode) -> list[Column]:
+def _columns(schemas: Schemas, target: Schema, mode: Mode) -> list[Column]:
     """The table's columns, in its order."""
     newest = table_schema(schemas, mode)
-    have = {field.name: field.field_type for field in newest.fields}
+    kinds = {field.name: field.field_type for field in newest.fields}
     row = schemas.value.row(F.col(READ_VALUE))
     if mode == "cdc":
         row = row.getField("after")
     columns = []
-    for field in wanted.fields:
+    for field in target.fields:
         if field.name == KAFKA_COLUMN:
-            column = F.struct(*_place(schemas, wanted, newest))
+            column = F.struct(*_place(schemas, target, newest))
         else:
-            column = conformed(row.getField(field.name), have.get(field.name), field.field_type)
+            column = conformed(row.getField(field.name), kinds.get(field.name), field.field_type)
         columns.append(column.alias(field.name))
     return (
         [*columns, _is_deletion(schemas, mode).alias(DELETED)] if mode in KEYED_MODES else columns
     )
 
 
-def _place(schemas: Schemas, wanted: Schema, newest: Schema) -> list[Column]:
-    """The fields of ``_kafka`` in the table's order; one that another mode left behind stays NULL."""
+def _place(schemas: Schemas, target: Schema, newest: Schema) -> list[Column]:
+    """The fields of ``_kafka`` in the table's order; a field left behind by another mode stays NULL."""
     kinds = {field.name: field.field_type for field in _kafka_fields(newest)}
     typed_key = {"decoded_key": schemas.key.typed(F.col(READ_KEY))}
     fields = []
-    for field in _kafka_fields(wanted):
+    for field in _kafka_fields(target):
         if field.name in kinds:
-            found = typed_key.get(field.name, F.col(field.name))
-            column = conformed(found, kinds[field.name], field.field_type)
+            value = typed_key.get(field.name, F.col(field.name))
+            column = conformed(value, kinds[field.name], field.field_type)
         else:
             column = F.lit(None).cast(spark_type(field.field_type))
         fields.append(column.alias(field.name))

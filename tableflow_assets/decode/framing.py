@@ -22,12 +22,12 @@ def body(framed: Column) -> Column:
 
 
 def written_with(framed: Column, schema: RegisteredSchema) -> Column:
-    """Whether its header names this schema."""
+    """Whether the header names this schema."""
     return F.substr(framed, F.lit(1), F.lit(HEADER_BYTES)) == F.lit(schema.header)
 
 
 def known_id(framed: Column, subject: Subject) -> Column:
-    """The id of the schema that it was written with; null where it is none of the subject's."""
+    """The id of the schema it was written with; null if that is none of the subject's."""
 
     def branch(otherwise: Column, schema: RegisteredSchema) -> Column:
         return F.when(written_with(framed, schema), schema.schema_id).otherwise(otherwise)
@@ -36,17 +36,17 @@ def known_id(framed: Column, subject: Subject) -> Column:
 
 
 def named_id(framed: Column) -> Column:
-    """The id that stands in the header, whether or not anybody knows it (a bigint)."""
-    in_hex = F.hex(F.substr(framed, F.lit(2), F.lit(HEADER_BYTES - 1)))
-    return F.when(is_framed(framed), F.conv(in_hex, 16, 10).cast("bigint"))
+    """The id in the header, whether or not it is registered (a bigint)."""
+    digits = F.hex(F.substr(framed, F.lit(2), F.lit(HEADER_BYTES - 1)))
+    return F.when(is_framed(framed), F.conv(digits, 16, 10).cast("bigint"))
 
 
 def framing_problem(data: Column, subject: Subject) -> Column:
-    """Why it is not worth a look at the body; to be continued with ``when``."""
-    # One look for a good record, which nearly all are; why it is none of the subject's can wait.
-    why = (
+    """What is wrong before the body is even read; to be continued with ``when``."""
+    # A single comparison for a good record, which nearly all are; only the others need the reason.
+    problem = (
         F.when(F.length(data) == 0, "empty")
         .when(~is_framed(data), "not_confluent_framed")
         .otherwise("unknown_schema_id")
     )
-    return F.when(known_id(data, subject).isNull(), why)
+    return F.when(known_id(data, subject).isNull(), problem)

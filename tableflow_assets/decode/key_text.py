@@ -1,6 +1,6 @@
-"""A key as somebody types it: the bytes that records with this key have in the log.
+"""From a key as typed by a person to the bytes that records with this key have in the log.
 
-No message here repeats the key: it may be what somebody wants to have forgotten.
+No message here repeats the key: it may be data that is about to be erased.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from tableflow_assets.source.subject import RegisteredSchema, Subject
 Form = Literal["text", "hex", "json"]
 
 
-def key_spellings(typed: str, form: Form, keys: Serialization) -> tuple[bytes, ...]:
-    """One for plain bytes; of a key with a schema, one for every version that can express it."""
+def key_spellings(text: str, form: Form, keys: Serialization) -> tuple[bytes, ...]:
+    """One for plain bytes; for a key with a schema, one for each version that can express it."""
     if form == "hex":
-        return (_from_hex(typed),)
+        return (_from_hex(text),)
     if form == "json":
-        return _from_json(typed, keys.subject)
-    plain = typed.encode()
+        return _from_json(text, keys.subject)
+    plain = text.encode()
     if keys.subject is None:
         return (plain,)
     if not _is_string(keys.subject):
@@ -37,59 +37,59 @@ def key_spellings(typed: str, form: Form, keys: Serialization) -> tuple[bytes, .
             "Give the key as JSON (--key-json), or its bytes in hex (--key-hex).",
         )
     # Also the bare text: a producer may have written it without the schema.
-    return (*_framed(typed, keys.subject), plain)
+    return (*_framed(text, keys.subject), plain)
 
 
-def _from_hex(typed: str) -> bytes:
+def _from_hex(text: str) -> bytes:
     try:
-        return bytes.fromhex(typed.removeprefix("0x"))
+        return bytes.fromhex(text.removeprefix("0x"))
     except ValueError:
         raise TableflowError(
             "The key is not in hex.",
-            "Write two of 0-9 and a-f for every byte: --key 0a1b --key-hex",
+            "Write two hex digits (0-9, a-f) for every byte: --key 0a1b --key-hex",
         ) from None
 
 
-def _from_json(typed: str, subject: Subject | None) -> tuple[bytes, ...]:
+def _from_json(text: str, subject: Subject | None) -> tuple[bytes, ...]:
     if subject is None:
         raise TableflowError(
             "The keys of this topic have no schema in the registry, so they are bytes, not JSON.",
             "Leave out --key-json and give the key's text, or its bytes in hex (--key-hex).",
         )
     try:
-        value = json.loads(typed)
+        value = json.loads(text)
     except ValueError:
         raise TableflowError(
             "The key is not JSON.", """Quote text within the shell's quotes: --key '"text"'."""
         ) from None
-    found = _framed(value, subject)
-    if not found:
+    spellings = _framed(value, subject)
+    if not spellings:
         raise TableflowError(
             f"The key does not fit any version of {subject.name}.",
             f"Write it as this schema says: {subject.latest.text}",
         )
-    return found
+    return spellings
 
 
 def _framed(value: Any, subject: Subject) -> tuple[bytes, ...]:
     """Newest version first."""
     write = {"AVRO": _avro, "JSON": _json, "PROTOBUF": _protobuf}[subject.kind]
-    written = ((version, write(value, version)) for version in reversed(subject.versions))
-    return tuple(version.header + body for version, body in written if body is not None)
+    bodies = ((version, write(value, version)) for version in reversed(subject.versions))
+    return tuple(version.header + body for version, body in bodies if body is not None)
 
 
 def _avro(value: Any, version: RegisteredSchema) -> bytes | None:
-    named: dict[str, Any] = {}
+    types: dict[str, Any] = {}
     for _, text in reversed(version.references):  # what others refer to comes last in the list
-        fastavro.parse_schema(json.loads(text), named_schemas=named)
-    schema = fastavro.parse_schema(json.loads(version.text), named_schemas=named)
+        fastavro.parse_schema(json.loads(text), named_schemas=types)
+    schema = fastavro.parse_schema(json.loads(version.text), named_schemas=types)
     body = io.BytesIO()
     try:
         if not fastavro.validate(value, schema, raise_errors=False):
             return None
         # Strict: a field that this version does not have would be left out, which is another key.
         fastavro.schemaless_writer(body, schema, value, strict_allow_default=True)
-    except Exception:  # fastavro says in many ways that a value does not fit
+    except Exception:  # fastavro has many ways to say that a value does not fit
         return None
     return body.getvalue()
 
@@ -99,7 +99,7 @@ def _json(value: Any, version: RegisteredSchema) -> bytes:
 
 
 def _protobuf(value: Any, version: RegisteredSchema) -> bytes | None:
-    """Of the first message of the schema, which is all that Confluent's serializers use for keys."""
+    """Written as the schema's first message, the only one that Confluent's serializers use for keys."""
     schemas = ProtobufSchemas("", [(version.schema_id, version.text, dict(version.references))])
     compiled = schemas.versions[0].descriptor_set
     kind = pool_of(compiled).FindMessageTypeByName(message_at(compiled, [0]))

@@ -1,4 +1,4 @@
-"""A record's key: which records are of one row."""
+"""A record's key, which decides which records belong to the same row."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 from tableflow_assets.decode.problems import KEY_PREFIX
 from tableflow_assets.decode.serialization import Serialization
 
-HASH_HEX_DIGITS = 32  # 16 bytes: no two keys will ever share them, and they are short to look for
+HASH_HEX_DIGITS = 32  # 16 bytes: enough that no two keys collide, and quick to look up
 
 
 def hash_of(identity: Column) -> Column:
@@ -18,11 +18,11 @@ def hash_of(identity: Column) -> Column:
 
 def key_hash(key: Column, keys: Serialization) -> Column:
     """Null where the key cannot be read."""
-    read = keys.parse(key)
-    return F.when(keys.problem(key, read).isNull(), hash_of(keys.identity(key, read)))
+    parsed = keys.parse(key)
+    return F.when(keys.problem(key, parsed).isNull(), hash_of(keys.identity(key, parsed)))
 
 
-def key_problem(key: Column, read: Column, keys: Serialization, is_needed: bool) -> Column:
-    """Why the key is none; ``is_needed``: the record then belongs to no row."""
-    problem = F.concat(F.lit(KEY_PREFIX), keys.problem(key, read))
+def key_problem(key: Column, parsed: Column, keys: Serialization, is_needed: bool) -> Column:
+    """Why the key cannot be used; ``is_needed``: a record without a key is a problem, too."""
+    problem = F.concat(F.lit(KEY_PREFIX), keys.problem(key, parsed))
     return F.when(key.isNull(), F.lit("null_key" if is_needed else None)).otherwise(problem)

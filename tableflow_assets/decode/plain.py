@@ -1,4 +1,4 @@
-"""Bytes and text, of which no schema says more."""
+"""Plain bytes and text, without a schema."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ class _Plain(Serialization):
     def parse(self, data: Column) -> Column:
         return data
 
-    def identity(self, data: Column, read: Column) -> Column:
+    def identity(self, data: Column, parsed: Column) -> Column:
         return data
 
 
 class Raw(_Plain):
-    """Whatever the bytes are, they are kept."""
+    """Any bytes, as they are."""
 
     def type(self, builder: ColumnBuilder) -> IcebergType:
         return BinaryType()
 
-    def problem(self, data: Column, read: Column) -> Column:
+    def problem(self, data: Column, parsed: Column) -> Column:
         return F.lit(None).cast("string")
 
-    def typed(self, read: Column) -> Column:
-        return read
+    def typed(self, parsed: Column) -> Column:
+        return parsed
 
 
 class Text(_Plain):
@@ -37,8 +37,8 @@ class Text(_Plain):
     def type(self, builder: ColumnBuilder) -> IcebergType:
         return StringType()
 
-    def problem(self, data: Column, read: Column) -> Column:
+    def problem(self, data: Column, parsed: Column) -> Column:
         return F.when(~F.is_valid_utf8(data.cast("string")), "invalid_utf8")
 
-    def typed(self, read: Column) -> Column:
-        return read.cast("string")
+    def typed(self, parsed: Column) -> Column:
+        return parsed.cast("string")

@@ -1,6 +1,6 @@
-"""The classes of what can be wrong with a record, and what to tell a person about each.
+"""The classes of problems that a record can have, with an explanation of each.
 
-A dead letter has the class in `error`, and the sentence in `message`. What is wrong with a key has
+A dead letter has the class in `error` and the explanation in `message`. A problem with the key has
 the same class with `key_` before it.
 """
 
@@ -10,10 +10,10 @@ KEY_PREFIX = "key_"
 
 EXPLAINED = {
     "null_value": (
-        "The record has no value. In mode append every record is a row, and there is nothing to make"
-        " one of; `mode: upsert` would read it as a deletion."
+        "The record has no value. In mode append every record is a row, and there is nothing to put"
+        " into one; `mode: upsert` would read it as a deletion."
     ),
-    "null_key": "The record has no key, and this table has one row a key.",
+    "null_key": "The record has no key, and this table has one row per key.",
     "empty": "It has no bytes at all: not even the header of a schema.",
     "not_confluent_framed": (
         "It does not begin with a zero byte and a schema id, so it was not written by a serializer"
@@ -30,7 +30,7 @@ EXPLAINED = {
         " plan`) and that a later version has replaced."
     ),
     "wrong_message_index": (
-        "Its message index names another message of the schema than the one of this table, or none."
+        "Its message index names no message of the schema, or another one than this table's."
     ),
     "malformed_avro": (
         "Its bytes are not a value of the Avro schema that its header names: cut off, too long,"
@@ -40,7 +40,7 @@ EXPLAINED = {
         "Its bytes are not a message of the Protobuf schema that its header names: cut off, damaged,"
         " or written with another schema."
     ),
-    "number_out_of_range": "A number in it is beyond what its type can mean, such as a time.",
+    "number_out_of_range": "A number in it is out of the range of its type, such as a time.",
     "too_many_values": (
         "It is small, but it would unpack to so many values that no worker has the memory for them."
     ),
@@ -58,8 +58,8 @@ EXPLAINED = {
 
 
 def explanation(error: str) -> str:
-    """What to tell a person about a class of problem."""
+    """What to tell a person about a class of problems."""
     if error in EXPLAINED:
         return EXPLAINED[error]
-    of_key = EXPLAINED.get(error.removeprefix(KEY_PREFIX), "")
-    return f"The record's key cannot be read. {of_key}".strip()
+    key_problem = EXPLAINED.get(error.removeprefix(KEY_PREFIX), "")
+    return f"The record's key cannot be read. {key_problem}".strip()

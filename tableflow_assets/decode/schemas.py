@@ -26,7 +26,7 @@ _WITHOUT_REGISTRY: dict[str, Callable[[], Serialization]] = {
 class Schemas:
     value: Serialization
     key: Serialization
-    left_out: frozenset[int] = frozenset()  # ids of the values' schemas that the table refused
+    left_out: frozenset[int] = frozenset()  # ids of value schemas that do not fit the table
 
     @property
     def subject(self) -> Subject | None:
@@ -34,13 +34,13 @@ class Schemas:
 
     @property
     def ids(self) -> tuple[int, ...]:
-        """Of all schemas that a value may have been written with."""
+        """The ids of all schemas that a value may have been written with."""
         versions = self.subject.versions if self.subject else ()
         return tuple(version.schema_id for version in versions)
 
     @property
     def registry_was_away(self) -> bool:
-        """Then there may be newer versions, and a schema id that is unknown need not be wrong."""
+        """If so, there may be newer versions, and an unknown schema id is not necessarily wrong."""
         subjects = (self.value.subject, self.key.subject)
         return any(subject is not None and subject.is_from_cache for subject in subjects)
 
@@ -56,7 +56,7 @@ def key_of(topic: Topic, registry: Registry) -> Serialization:
         return _WITHOUT_REGISTRY[topic.key]()
     if topic.key == "registry":
         return described_by(registry.subject(topic.key_subject), topic.key_record)
-    # Of one row a key, it would be another row: there it must be certain that keys have no schema.
+    # In a keyed table a key read without its schema would be another row, so the cache is not enough.
     subject = registry.find_subject(topic.key_subject, may_trust_cache=not topic.is_keyed)
     return Raw() if subject is None else described_by(subject, topic.key_record)
 

@@ -1,8 +1,8 @@
 """What every serialization does: bytes in, a typed value or a named problem out.
 
-A record's value and its key are each read by one of these. The steps are apart because of Spark, which
-works out an expression anew wherever it is used: what ``parse`` makes becomes a column of its own, and the
-cheap steps look at this one.
+A record's value and its key are each read by one of these. Spark evaluates an expression again wherever
+it is used, hence the separate steps: the result of ``parse`` becomes a column of its own, and the cheap
+steps use that column.
 """
 
 from __future__ import annotations
@@ -16,48 +16,48 @@ from pyspark.sql import functions as F
 from tableflow_assets.decode.columns import ColumnBuilder
 from tableflow_assets.source.subject import Subject
 
-VALUE_COLUMN = "value"  # the one column of a value that is no record
+VALUE_COLUMN = "value"  # the single column of a value that is not a record
 
 
 class Serialization(ABC):
-    subject: Subject | None = None  # whose schemas it reads with, where it needs any
+    subject: Subject | None = None  # with the schemas that it needs, if any
 
     @property
     def is_record(self) -> bool:
-        """Whether a value has fields, which become columns; else it is one column itself."""
+        """Whether a value has fields, which become columns; otherwise it is a single column."""
         return False
 
     @abstractmethod
     def type(self, builder: ColumnBuilder) -> IcebergType:
-        """Of the typed value."""
+        """The type of the typed value."""
 
     @abstractmethod
     def parse(self, data: Column) -> Column:
-        """All that is to be found out about the bytes, in any form: the expensive step. Null for null."""
+        """Everything the other steps need from the bytes, in any form: the expensive step. Null for null."""
 
     @abstractmethod
-    def problem(self, data: Column, read: Column) -> Column:
-        """The class of what is wrong with the bytes (see `problems`); null where nothing is."""
+    def problem(self, data: Column, parsed: Column) -> Column:
+        """The class of what is wrong with the bytes (see `problems`), or null."""
 
     @abstractmethod
-    def typed(self, read: Column) -> Column:
-        """Of what was read: a value of ``type``. Of bytes with a problem, anything but an error."""
+    def typed(self, parsed: Column) -> Column:
+        """A value of ``type``. For bytes with a problem it may be anything, but never an error."""
 
     @abstractmethod
-    def identity(self, data: Column, read: Column) -> Column:
-        """Of a key: bytes that are equal for equal keys, whatever version they were written with."""
+    def identity(self, data: Column, parsed: Column) -> Column:
+        """For a key: bytes that are equal for equal keys, whatever version they were written with."""
 
     def schema_id(self, data: Column) -> Column:
         return F.lit(None).cast("int")
 
     def columns(self, builder: ColumnBuilder) -> list[NestedField]:
-        """Of a table that holds such values."""
+        """The columns of a table that holds such values."""
         kind = self.type(builder)
         if self.is_record and isinstance(kind, StructType):
             return list(kind.fields)
         return [builder.field(VALUE_COLUMN, kind)]
 
-    def row(self, read: Column) -> Column:
+    def row(self, parsed: Column) -> Column:
         """A struct of ``columns``."""
-        typed = self.typed(read)
+        typed = self.typed(parsed)
         return typed if self.is_record else F.struct(typed.alias(VALUE_COLUMN))

@@ -1,7 +1,7 @@
-"""Is what calls itself a string really text?
+"""Whether the strings in a value are really text.
 
-Avro's decoder, and Spark's strings, take any bytes. Written to Parquet, they would make the whole
-file unreadable to every other engine.
+Avro's decoder and Spark's strings accept any bytes. Written to Parquet, invalid ones would make the
+whole file unreadable to every other engine.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from pyiceberg.types import IcebergType, ListType, MapType, StringType, StructTy
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-_BETWEEN = " "  # no part of any other character: what is no text stays none beside others
+_SEPARATOR = " "  # never part of a multi-byte character: joining cannot make bad bytes valid
 
 
 def is_text(value: Column, kind: IcebergType) -> Column:
-    """Whether every string of it, however deep, is valid UTF-8; true also where there is nothing.
+    """Whether every string in it, however deep, is valid UTF-8; true also where there is none.
 
-    Looked at all at once, as one text: much cheaper than one by one.
+    They are joined and checked as one text: much cheaper than one by one.
     """
     strings = list(_strings(value, kind))
-    return F.is_valid_utf8(F.concat_ws(_BETWEEN, *strings)) if strings else F.lit(True)
+    return F.is_valid_utf8(F.concat_ws(_SEPARATOR, *strings)) if strings else F.lit(True)
 
 
 def _strings(value: Column, kind: IcebergType) -> Iterator[Column]:
-    """Columns of strings, or of arrays of strings, which ``concat_ws`` takes alike."""
+    """Columns of strings, or of arrays of strings, both of which ``concat_ws`` accepts."""
     if isinstance(kind, StringType):
         yield value
     elif isinstance(kind, StructType):
@@ -42,7 +42,7 @@ def _strings_of_each(values: Column, kind: IcebergType) -> Iterator[Column]:
     if isinstance(kind, StringType):
         yield values
     elif isinstance(kind, StructType):
-        for field in kind.fields:  # of an array of structs, this is an array of the fields
+        for field in kind.fields:  # a field of an array of structs is an array
             yield from _strings_of_each(values.getField(field.name), field.field_type)
     elif any(True for _ in _strings(values, kind)):
-        yield F.transform(values, lambda value: F.concat_ws(_BETWEEN, *_strings(value, kind)))
+        yield F.transform(values, lambda value: F.concat_ws(_SEPARATOR, *_strings(value, kind)))

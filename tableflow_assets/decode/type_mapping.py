@@ -1,8 +1,8 @@
-"""The one type mapping: what the single values of every serialization are in a table.
+"""The type mapping: which Iceberg type the scalar values of every serialization have.
 
-Lists, maps and records are what they are called; how they come about, and what becomes of unions and of
-types that contain themselves, is in `avro_schema`, `protobuf_shape` and `json_schema`. docs/types.md has
-all of it as one table, every row of which is a test.
+Lists, maps and records keep their kind. How they are built, and what becomes of unions and of types
+that contain themselves, is in `avro/schema`, `protobuf/shape` and `json/schema`. docs/types.md has all of
+it as one table, and a test checks every row.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ AVRO: dict[str, IcebergType] = {
     "fixed": BinaryType(),
     TEXT: StringType(),
 }
-# Decimals are decimals of the same precision and scale; other logical types are as without them.
+# Decimals keep their precision and scale; other logical types are ignored.
 AVRO_LOGICAL: dict[str, IcebergType] = {
     "date": DateType(),
     "timestamp-millis": TimestamptzType(),

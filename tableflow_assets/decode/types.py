@@ -22,9 +22,9 @@ from tableflow_assets.decode.serialization import Serialization
 from tableflow_assets.settings.blocks import Mode
 
 KAFKA_COLUMN = "_kafka"
-KEYED_MODES = ("upsert", "cdc")  # one row a key
-# Names that Iceberg gives to what it knows of a row: a table with such a column cannot be read.
-OF_ICEBERG = (
+KEYED_MODES = ("upsert", "cdc")  # one row per key
+# Iceberg's metadata columns: a table with a column of such a name cannot be read.
+ICEBERG_NAMES = (
     *("_file", "_pos", "_deleted", "_spec_id", "_partition", "_row_id"),
     "_last_updated_sequence_number",
 )
@@ -55,11 +55,11 @@ def table_schema(schemas: Schemas, mode: Mode = "append") -> Schema:
 def kafka_struct(builder: ColumnBuilder, mode: Mode, key: Serialization) -> StructType:
     field = builder.field
     header = StructType(field("key", StringType()), field("value", BinaryType()))
-    of_key = []
+    key_fields = []
     if not isinstance(key, Raw):
-        of_key = [field("decoded_key", key.type(builder), "The record's key, typed")]
+        key_fields = [field("decoded_key", key.type(builder), "The record's key, typed")]
     if mode in KEYED_MODES:
-        of_key += [
+        key_fields += [
             field("key_hash", BinaryType(), _KEY_HASH_DOC),
             field("key_timestamp", TimestamptzType(), _KEY_TIMESTAMP_DOC),
         ]
@@ -70,7 +70,7 @@ def kafka_struct(builder: ColumnBuilder, mode: Mode, key: Serialization) -> Stru
         field("key", BinaryType(), "The record's key, as it was sent"),
         field("headers", builder.list_of(header), "The record's headers"),
         field("schema_id", IntegerType(), "The registry's id of the schema it was written with"),
-        *of_key,
+        *key_fields,
     )
 
 
@@ -88,10 +88,10 @@ def _changed_row(envelope: list[NestedField], subject: str) -> list[NestedField]
 def _refuse_our_own_names(columns: list[NestedField], builder: ColumnBuilder) -> None:
     for column in columns:
         name = column.name.lower()
-        if name.startswith(KAFKA_COLUMN) or name in OF_ICEBERG:
-            whose = "Iceberg" if name in OF_ICEBERG else "Tableflow"
+        if name.startswith(KAFKA_COLUMN) or name in ICEBERG_NAMES:
+            owner = "Iceberg" if name in ICEBERG_NAMES else "Tableflow"
             raise UnsupportedSchema(
-                f"{builder.subject} has a field called {column.name!r}: {whose} needs that name for"
+                f"{builder.subject} has a field called {column.name!r}: {owner} needs that name for"
                 " itself.",
                 "Rename the field.",
             )

@@ -1,4 +1,4 @@
-"""The servers' Java archives: pinned in ``jars.lock.json``, fetched once into a cache, checked by hash.
+"""The servers' jars: pinned in ``jars.lock.json``, fetched once into a cache, checked by hash.
 
 ``python -m tableflow_assets.jvm.jars`` fills in the hashes of entries that were added to the lock.
 """
@@ -49,26 +49,26 @@ def locked_jars() -> list[Jar]:
 
 
 def cache_dir() -> Path:
-    """``TABLEFLOW_CACHE``, or the user's cache folder: shared by all checkouts on a machine."""
-    if chosen := os.environ.get("TABLEFLOW_CACHE"):
-        return Path(chosen)
+    """``TABLEFLOW_CACHE``, or the user's cache folder, which all checkouts on a machine share."""
+    if folder := os.environ.get("TABLEFLOW_CACHE"):
+        return Path(folder)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tableflow-assets"
 
 
 def jars_of(server: str) -> list[Path]:
-    """The cached files of one server, in lock order; call ``ensure_jars`` before."""
+    """The cached files of one server, in lock order; call ``ensure_jars`` first."""
     return [cache_dir() / "jars" / jar.file_name for jar in locked_jars() if jar.server == server]
 
 
 def spark_folder() -> Path:
-    """Where Spark's own archives lie: pyspark brings them along."""
+    """Where pyspark keeps Spark's own jars."""
     import pyspark
 
     return Path(pyspark.__file__).parent / "jars"
 
 
 def ensure_jars(on_progress: Progress | None = None) -> None:
-    """Fetch what is missing, check it against the lock. Quick when all is there."""
+    """Fetch what is missing and check it against the lock. Quick if nothing is."""
     folder = cache_dir() / "jars"
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -77,7 +77,7 @@ def ensure_jars(on_progress: Progress | None = None) -> None:
             f"The cache folder {folder} cannot be written: {error.strerror}",
             "Set TABLEFLOW_CACHE to a folder you may write to.",
         ) from error
-    # Two servers may need the same archive: it is one file.
+    # Two servers may need the same file.
     jars = list({jar.file_name: jar for jar in locked_jars()}.values())
     missing = [jar for jar in jars if not _is_there(folder, jar)]
     if not missing:
@@ -85,7 +85,7 @@ def ensure_jars(on_progress: Progress | None = None) -> None:
     _refuse_a_full_disk(folder, missing)
     done_before = sum(jar.bytes for jar in jars) - sum(jar.bytes for jar in missing)
     total = sum(jar.bytes for jar in jars)
-    # Ivy's own cache lies inside ours, so that a broken download goes on where it stopped.
+    # Ivy's own cache lies inside ours, so that an interrupted download resumes where it stopped.
     download = folder / "ivy"
     with _watch(download, lambda n: on_progress and on_progress(done_before + n, total)):
         _retrieve(missing, download)
@@ -95,7 +95,7 @@ def ensure_jars(on_progress: Progress | None = None) -> None:
 
 
 def _is_there(folder: Path, jar: Jar) -> bool:
-    # Files enter the folder only through _check_and_keep, by rename: the name and size are proof enough.
+    # Files enter the folder only through _check_and_keep, by rename, so name and size are proof enough.
     path = folder / jar.file_name
     return path.is_file() and path.stat().st_size == jar.bytes
 
@@ -117,7 +117,7 @@ def _check_and_keep(downloaded: Path, folder: Path, jar: Jar) -> None:
         shutil.rmtree(folder / "ivy", ignore_errors=True)
         raise StackError(
             f"{jar.file_name} has the checksum {digest}; the lock says {jar.sha256}.",
-            "Run again: the file is fetched anew. If it stays so, do not trust the repository.",
+            "Run again: the file is fetched again. If this persists, do not trust the repository.",
         )
     downloaded.replace(folder / jar.file_name)
 
@@ -132,7 +132,7 @@ def _retrieve(jars: list[Jar], download: Path) -> None:
     download.mkdir(parents=True, exist_ok=True)
     (download / "ivysettings.xml").write_text(_IVY_SETTINGS)
     trust_store = write_trust_store(download / "trust.p12")
-    # One call a server: within one call Ivy would evict the older of two versions of a module.
+    # One call per server: within a call Ivy would evict the older of two versions of a module.
     for server in sorted({jar.server for jar in jars}):
         (download / "ivy.xml").write_text(_ivy_file(jar for jar in jars if jar.server == server))
         _run_ivy(download, trust_store)
@@ -148,10 +148,10 @@ def _run_ivy(download: Path, trust_store: Path) -> None:
         *("-ivy", str(download / "ivy.xml")),
         *("-retrieve", f"{download}/retrieved/{pattern}"),
     ]
-    finished = subprocess.run(command, capture_output=True, text=True, check=False)
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
     log = download / "ivy.log"
-    log.write_text(finished.stdout + finished.stderr)
-    if finished.returncode != 0 or "UNRESOLVED DEPENDENCIES" in finished.stdout:
+    log.write_text(result.stdout + result.stderr)
+    if result.returncode != 0 or "UNRESOLVED DEPENDENCIES" in result.stdout:
         raise StackError(
             f"Not all of the servers' archives could be fetched (see {log}).",
             "Check the network and run again: what has arrived is kept.",
@@ -162,7 +162,7 @@ def _ivy_jar() -> Path:
     return next(spark_folder().glob("ivy-*.jar"))
 
 
-# An m2compatible resolver knows its repository by itself; poms are not needed, the lock is complete.
+# An m2compatible resolver defaults to Maven Central; poms are not needed, because the lock is complete.
 _IVY_SETTINGS = """<ivysettings>
   <settings defaultResolver="central"/>
   <resolvers><ibiblio name="central" m2compatible="true" usepoms="false"/></resolvers>
@@ -224,15 +224,15 @@ def _size(path: Path) -> int:
 
 
 def relock() -> None:
-    """Write hash and size of every entry of the lock, as the repository has them now."""
+    """Write hash and size of every entry of the lock, from what the repository has now."""
     with tempfile.TemporaryDirectory() as scratch:
         jars = locked_jars()
         _retrieve(jars, Path(scratch))
         entries = []
         for jar in jars:
             path = Path(scratch) / "retrieved" / jar.file_name
-            found = {"sha256": _sha256(path), "bytes": path.stat().st_size}
-            entries.append({key: value for key, value in (asdict(jar) | found).items() if value})
+            facts = {"sha256": _sha256(path), "bytes": path.stat().st_size}
+            entries.append({key: value for key, value in (asdict(jar) | facts).items() if value})
     LOCK_FILE.write_text("[\n" + ",\n".join(f"  {json.dumps(e)}" for e in entries) + "\n]\n")
 
 

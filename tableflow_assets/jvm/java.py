@@ -1,4 +1,4 @@
-"""The Java runtime that the embedded servers run on: from a wheel, trusting what this machine trusts."""
+"""The Java runtime of the embedded servers: from a wheel, trusting what this machine trusts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TRUST_STORE_PASSWORD = "changeit"  # noqa: S105  (Java's convention; the store h
 
 
 def java_command(trust_store: Path | None = None) -> list[str]:
-    """How to call Java; with a trust store, for a JVM that talks to the outside."""
+    """How to call Java; with a trust store for a JVM that connects to the outside."""
     if trust_store is None:
         return [str(JAVA)]
     return [
@@ -25,8 +25,8 @@ def java_command(trust_store: Path | None = None) -> list[str]:
 def write_trust_store(path: Path) -> Path:
     """Give Java the certificate authorities of the operating system.
 
-    The runtime in the wheel brings its own list, so behind a company's proxy (whose certificate only
-    the operating system knows) downloads by Java would fail where pip's succeed.
+    The runtime in the wheel has its own list, so behind a company's proxy (whose certificate only the
+    operating system knows) downloads by Java would fail where pip's succeed.
     """
     from cryptography import x509
     from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, pkcs12

@@ -1,4 +1,4 @@
-"""Our own Java as an archive: compiled once for what it is made of, and kept beside those of others."""
+"""Our own Java as a jar: compiled once per state of its sources, and cached beside the others."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ JAVA_VERSION = "17"  # the oldest that Spark runs on
 
 
 def own_jar() -> Path:
-    """Where it lies, or will: its name changes with the sources, the compiler and Spark."""
+    """Its path, whether or not it exists: the name changes with the sources, the compiler and Spark."""
     import pyspark
 
-    made_of = [path.read_bytes() for path in _sources()]
-    made_of += [jar.name.encode() for jar in jars_of("compiler")]
-    made_of += [pyspark.__version__.encode(), JAVA_VERSION.encode()]
-    digest = hashlib.sha256(b"\0".join(made_of)).hexdigest()[:16]
+    ingredients = [path.read_bytes() for path in _sources()]
+    ingredients += [jar.name.encode() for jar in jars_of("compiler")]
+    ingredients += [pyspark.__version__.encode(), JAVA_VERSION.encode()]
+    digest = hashlib.sha256(b"\0".join(ingredients)).hexdigest()[:16]
     return cache_dir() / "jars" / f"tableflow-{digest}.jar"
 
 
 def ensure_own_jar() -> Path:
-    """Compile it if it is not there yet. Quick when it is."""
+    """Compile it if it does not exist yet."""
     jar = own_jar()
     if jar.is_file():
         return jar
@@ -37,7 +37,7 @@ def ensure_own_jar() -> Path:
         classes, packed = Path(folder, "classes"), Path(folder, jar.name)
         _compile(classes)
         _pack(classes, packed)
-        packed.replace(jar)  # another process may have been as quick: theirs is the same
+        packed.replace(jar)  # another process may have been faster, but its jar is the same
     return jar
 
 
@@ -54,10 +54,10 @@ def _compile(classes: Path) -> None:
         *("-cp", ":".join(str(jar) for jar in sorted(spark_folder().glob("*.jar")))),
         *(str(path) for path in _sources()),
     ]
-    finished = subprocess.run(command, capture_output=True, text=True, check=False)
-    if finished.returncode != 0:
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    if result.returncode != 0:
         raise StackError(
-            f"The functions that Spark needs could not be compiled: {finished.stderr.strip()}",
+            f"The functions that Spark needs could not be compiled: {result.stderr.strip()}",
             "Install the versions that constraints.txt names: `make install` does.",
         )
 

@@ -13,7 +13,7 @@ from tableflow_assets.base.errors import TableflowError
 from tableflow_assets.decode.decode import Decoded, decode, judge
 from tableflow_assets.decode.framing import HEADER_BYTES
 from tableflow_assets.decode.schemas import Schemas
-from tableflow_assets.decode.unknown_ids import with_unknown_ids_told
+from tableflow_assets.decode.unknown_ids import with_unknown_ids_classified
 from tableflow_assets.pipeline import Pipeline
 from tableflow_assets.source.log import Offsets, TopicIdentity
 from tableflow_assets.source.plan import OffsetRange, Plan
@@ -56,9 +56,9 @@ def choose(
     headers = [F.substring(name, 1, HEADER_BYTES).alias(name) for name in ("key", "value")]
     # Persisted, to decode only once, and so that marking does not read the table it changes.
     judged = judged.select(*PLACE, "problem", *headers).localCheckpoint()
-    judged = with_unknown_ids_told(judged, schemas.left_out, pipeline.registry.has_schema)
-    rows = judged.groupBy("problem").count().collect()
-    counts = {row["problem"]: row["count"] for row in rows}
+    judged = with_unknown_ids_classified(judged, schemas.left_out, pipeline.registry.has_schema)
+    counted = judged.groupBy("problem").count().collect()
+    counts = {row["problem"]: row["count"] for row in counted}
     readable = counts.pop(None, 0)
     places = judged.filter(F.col("problem").isNull()).select(*PLACE)
     if not pipeline.topic.is_keyed or not readable:

@@ -1,6 +1,6 @@
-"""Certificates and keys of the settings, as PEM text that every client reads alike.
+"""The certificates and keys named in the settings, as PEM text that every client can read.
 
-Read anew at each use, and checked here: each client has its own way of not saying what it dislikes.
+Read again at each use, and checked here: each client fails on a bad one in its own obscure way.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from tableflow_assets.base.secrets import MakeClient
 from tableflow_assets.settings.secret_ref import SecretRef
 from tableflow_assets.settings.security import AUTHORITY, CERTIFICATE, KEY, Tls
 
-if TYPE_CHECKING:  # only few need it: definitions load quickly
+if TYPE_CHECKING:  # rarely needed, and slow to import: definitions must load quickly
     from cryptography import x509
     from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 
 
 class ClientCertificate(NamedTuple):
     chain: str
-    key: str  # not encrypted, PKCS 8: what Java reads, too
+    key: str  # unencrypted PKCS 8, which Java can read too
 
     def __repr__(self) -> str:
         return "ClientCertificate(...)"
 
 
 def authorities(tls: Tls, block: str, aws: MakeClient | None = None) -> str | None:
-    """The certificates of those whom we trust; None for those that the machine trusts."""
+    """The certificates of the authorities to trust; None means those that the machine trusts."""
     pem = _text(tls, AUTHORITY, block, aws)
     if pem is not None:
         _certificates(pem, _name(tls, AUTHORITY, block))
@@ -39,7 +39,7 @@ def authorities(tls: Tls, block: str, aws: MakeClient | None = None) -> str | No
 def client_certificate(
     tls: Tls, block: str, aws: MakeClient | None = None
 ) -> ClientCertificate | None:
-    """Ours, with its key; None where we have none."""
+    """Our own certificate with its key; None if the settings name none."""
     chain, key_text = _text(tls, CERTIFICATE, block, aws), _text(tls, KEY, block, aws)
     if chain is None or key_text is None:
         return None
@@ -51,8 +51,8 @@ def client_certificate(
     key = _private_key(key_text, password.resolve(aws) if password else None, key_name)
     if certificate.public_key() != key.public_key():
         raise SettingsError(
-            f"The key of {key_name} is not that of the first certificate of {name}.",
-            "Give the pair that was made together; the client's own certificate comes first.",
+            f"The key of {key_name} does not belong to the first certificate of {name}.",
+            "Give a key and certificate that were issued together; the client's own comes first.",
         )
     if certificate.not_valid_after_utc < datetime.now(UTC):
         raise SettingsError(
@@ -68,7 +68,7 @@ def _certificates(pem: str, name: str) -> list[x509.Certificate]:
 
     try:
         return x509.load_pem_x509_certificates(pem.encode())
-    except ValueError:  # its text may quote what it could not read
+    except ValueError:  # dropped, because its message may quote what it could not parse
         raise SettingsError(
             f"{name} holds no certificates in PEM form.",
             "It must be text with -----BEGIN CERTIFICATE----- lines; convert DER or PKCS 12 first.",
@@ -83,10 +83,10 @@ def _private_key(pem: str, password: str | None, name: str) -> PrivateKeyTypes:
     try:
         return load_pem_private_key(pem.encode(), secret)
     except TypeError:
-        wrong = "is encrypted" if secret is None else "is not encrypted"
+        problem = "is encrypted" if secret is None else "is not encrypted"
         step = "Give" if secret is None else "Leave out"
         raise SettingsError(
-            f"The key of {name} {wrong}.", f"{step} `client_key_password`."
+            f"The key of {name} {problem}.", f"{step} `client_key_password`."
         ) from None
     except (ValueError, UnsupportedAlgorithm):
         raise SettingsError(
@@ -99,8 +99,8 @@ def _text(tls: Tls, keys: tuple[str, str], block: str, aws: MakeClient | None) -
     as_file: str | None = getattr(tls, keys[0])
     as_secret: SecretRef | None = getattr(tls, keys[1])
     if as_secret is not None:
-        # A certificate is public: only keys are taken out of what is logged. And some places that
-        # keep secrets allow one line only.
+        # Certificates are public, so only keys are masked in logs. Some secret stores allow a single
+        # line only, hence the escaped line breaks.
         text = as_secret.resolve(aws) if keys == KEY else as_secret.resolve_name(aws)
         return text.replace("\\n", "\n")
     if as_file is None:
@@ -108,10 +108,10 @@ def _text(tls: Tls, keys: tuple[str, str], block: str, aws: MakeClient | None) -
     try:
         return Path(as_file).expanduser().read_text()
     except (OSError, ValueError, RuntimeError) as error:
-        why = getattr(error, "strerror", None) or "not text"
+        reason = getattr(error, "strerror", None) or "not text"
         raise SettingsError(
-            f"{block}.{keys[0]}: the file {as_file} cannot be read: {why}.",
-            "Give the path of a PEM file that whoever runs tableflow may read.",
+            f"{block}.{keys[0]}: the file {as_file} cannot be read: {reason}.",
+            "Give the path of a PEM file that the user running tableflow may read.",
         ) from None
 
 

@@ -1,4 +1,4 @@
-"""Which topics there are, and since when, remembered so that definitions load without a broker."""
+"""Which topics exist, and since when, remembered so that definitions load without a broker."""
 
 from __future__ import annotations
 
@@ -13,44 +13,44 @@ from tableflow_assets.source.log import Log
 
 
 def known_topics(settings: Settings) -> tuple[Topic, ...]:
-    """The topics of the settings, and those that were found for its patterns; asks no server."""
-    known = remembered(settings)
+    """The topics of the settings, and those that matched its patterns so far; asks no server."""
+    first_days = remembered_topics(settings)
     return tuple(
         topic.model_copy(
-            update={"first_window": topic.first_window or known.get(topic.name) or _today()}
+            update={"first_window": topic.first_window or first_days.get(topic.name) or _today()}
         )
-        for topic in settings.topics_among(known)
+        for topic in settings.topics_among(first_days)
     )
 
 
-def remembered(settings: Settings) -> dict[str, date]:
+def remembered_topics(settings: Settings) -> dict[str, date]:
     """Topics found so far, each with the day of its first record."""
     try:
-        known = json.loads(_file(settings).read_text())
-        return {name: date.fromisoformat(first) for name, first in known.items()}
+        days = json.loads(_file(settings).read_text())
+        return {name: date.fromisoformat(day) for name, day in days.items()}
     except (FileNotFoundError, ValueError, TypeError, AttributeError):
-        return {}  # a hint only: the next discovery writes it again
+        return {}  # only a hint: the next discovery writes the file again
 
 
 def discover(settings: Settings, log: Log) -> frozenset[str]:
-    """Look for topics, remember those that the settings ask for; return the ones not known before.
+    """Look for topics and remember those that the settings ask for; return the new ones.
 
-    A topic that has gone stays remembered: its table is still there.
+    A deleted topic stays remembered: its table is still there.
     """
     on_cluster = frozenset(log.topic_names())
-    wanted = on_cluster & {topic.name for topic in settings.topics_among(on_cluster)}
-    new = wanted - remembered(settings).keys()
-    first = {name: log.first_timestamp(log.identify(name)) for name in new}
-    remember(settings, {n: moment.date() if moment else _today() for n, moment in first.items()})
+    selected = on_cluster & {topic.name for topic in settings.topics_among(on_cluster)}
+    new = selected - remembered_topics(settings).keys()
+    starts = {name: log.first_timestamp(log.identify(name)) for name in new}
+    remember(settings, {n: start.date() if start else _today() for n, start in starts.items()})
     return new
 
 
-def remember(settings: Settings, found: Mapping[str, date]) -> None:
-    """Note topics and their first days; what is known already stays as it is."""
-    known = remembered(settings)
-    if found.keys() <= known.keys():
+def remember(settings: Settings, first_days: Mapping[str, date]) -> None:
+    """Note topics and their first days; days noted earlier stay as they are."""
+    earlier = remembered_topics(settings)
+    if first_days.keys() <= earlier.keys():
         return
-    days = {n: str(day) for n, day in sorted({**found, **known}.items())}
+    days = {n: str(day) for n, day in sorted({**first_days, **earlier}.items())}
     replace_file(_file(settings), json.dumps(days).encode())
 
 

@@ -1,6 +1,6 @@
-"""How to get at a Kafka cluster: one description, for the clients in Python and in Spark's JVMs alike.
+"""How to connect to a Kafka cluster, for the clients in Python and in Spark's JVMs alike.
 
-It holds references to secrets and reads them at each use, so that a new password needs no restart.
+Holds references to secrets and reads them at each use, so that a new password needs no restart.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ TOKEN_FETCHER = f"{_MODULES}.oauthbearer.OAuthBearerLoginCallbackHandler"
 class KafkaAccess:
     bootstrap_servers: str
     security: KafkaSecurity | None = None
-    # How AWS Secrets Manager is reached, where not as the machine is.
+    # Makes clients of AWS Secrets Manager, unless the machine's own defaults will do.
     aws: MakeClient | None = field(default=None, repr=False, compare=False)
 
     def client_config(self) -> dict[str, str]:
-        """For confluent-kafka. Has the secrets in it: give it to a client, and to nobody else."""
+        """For confluent-kafka. Contains secrets: pass it to a client and nowhere else."""
         config = {"bootstrap.servers": self.bootstrap_servers}
         if (security := self.security) is None:
             return config
@@ -58,9 +58,9 @@ class KafkaAccess:
         return config
 
     def spark_options(self) -> dict[str, str]:
-        """For Spark's Kafka source, which passes them to Java's client: secrets included, as above.
+        """For Spark's Kafka source, which passes them to Java's client. Contains secrets, too.
 
-        All is in the options and nothing in files, which the machines of a cluster would not have.
+        Certificates are passed inline, because the machines of a cluster do not have our files.
         """
         config = {"bootstrap.servers": self.bootstrap_servers}
         if (security := self.security) is not None:
@@ -76,29 +76,29 @@ class KafkaAccess:
         return {f"kafka.{key}": value for key, value in config.items()}
 
     def _tls_config(self, security: KafkaSecurity) -> dict[str, str]:
-        checked = "https" if security.check_hostname else "none"
-        config = {"ssl.endpoint.identification.algorithm": checked}
-        if trusted := authorities(security, BLOCK, self.aws):
-            config["ssl.ca.pem"] = trusted
-        if ours := client_certificate(security, BLOCK, self.aws):
-            config |= {"ssl.certificate.pem": ours.chain, "ssl.key.pem": ours.key}
+        check = "https" if security.check_hostname else "none"
+        config = {"ssl.endpoint.identification.algorithm": check}
+        if authority_pem := authorities(security, BLOCK, self.aws):
+            config["ssl.ca.pem"] = authority_pem
+        if certificate := client_certificate(security, BLOCK, self.aws):
+            config |= {"ssl.certificate.pem": certificate.chain, "ssl.key.pem": certificate.key}
         return config
 
     def _java_tls_config(self, security: KafkaSecurity) -> dict[str, str]:
-        checked = "https" if security.check_hostname else ""
-        config = {"ssl.endpoint.identification.algorithm": checked}
-        if trusted := authorities(security, BLOCK, self.aws):
-            config |= {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": trusted}
-        if ours := client_certificate(security, BLOCK, self.aws):
+        check = "https" if security.check_hostname else ""
+        config = {"ssl.endpoint.identification.algorithm": check}
+        if authority_pem := authorities(security, BLOCK, self.aws):
+            config |= {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": authority_pem}
+        if certificate := client_certificate(security, BLOCK, self.aws):
             config |= {
                 "ssl.keystore.type": "PEM",
-                "ssl.keystore.certificate.chain": ours.chain,
-                "ssl.keystore.key": ours.key,
+                "ssl.keystore.certificate.chain": certificate.chain,
+                "ssl.keystore.key": certificate.key,
             }
         return config
 
     def _jaas(self, security: KafkaSecurity) -> str:
-        """Java's way to say who logs in: one line of its own little language."""
+        """The login, as a line in Java's JAAS language."""
         options: dict[str, str] = {}
         if oauth := security.oauth:
             options["clientId"] = self._name(oauth.client_id, "oauth.client_id")
@@ -108,13 +108,13 @@ class KafkaAccess:
             options["username"] = self._name(security.username, "username")
             options["password"] = self._secret(security.password, "password")
         module = LOGIN_MODULES[security.mechanism or ""]
-        quoted = " ".join(f"{key}={_quoted(value)}" for key, value in options.items())
-        return f"{module} required {quoted};"
+        arguments = " ".join(f"{key}={_quoted(value)}" for key, value in options.items())
+        return f"{module} required {arguments};"
 
     def _client_secret(self, oauth: OAuth) -> str:
         name = self._name(oauth.client_id, "oauth.client_id")
         secret = self._secret(oauth.client_secret, "oauth.client_secret")
-        remember_basic(name, secret)  # so it is sent to the token endpoint
+        remember_basic(name, secret)  # the form in which it goes to the token endpoint
         return secret
 
     def _secret(self, reference: SecretRef, key: str) -> str:
@@ -130,10 +130,10 @@ def _quoted(value: str) -> str:
 
 
 def _one_line(value: str, reference: SecretRef, key: str) -> str:
-    # Java could not be told: in its language, the end of a line is the end of a quotation.
+    # JAAS has no escape for these: the end of a line ends a quoted value.
     if re.search(r"[\x00-\x1f\x7f]", value):
         raise SettingsError(
-            f"What {BLOCK}.{key} refers to has a line break or another control character in it.",
-            f"Keep it in {reference} without; often it is at the very end.",
+            f"The value of {BLOCK}.{key} contains a line break or another control character.",
+            f"Remove it from {reference}; often it is at the very end.",
         )
     return value

@@ -1,4 +1,4 @@
-"""What Kafka's client says when a broker gives no access. It tries for ever, and raises nothing."""
+"""Errors for a broker that refuses access: Kafka's client retries forever and raises nothing."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ REFUSALS = (
     KafkaError.UNSUPPORTED_SASL_MECHANISM,
     KafkaError.CLUSTER_AUTHORIZATION_FAILED,
 )
-# TLS as the cause of what the client takes for a matter of the network.
+# These point to TLS, though the client reports them as network errors.
 REFUSING_WORDS = r"[Aa]lert|certificate|PLAINTEXT broker listener"
 
 
@@ -55,12 +55,12 @@ class Complaints:
     def __repr__(self) -> str:
         return f"Complaints({self._access.bootstrap_servers})"
 
-    def raise_what_is_final(self) -> None:
-        """One broker of many may have its own trouble; all of them, and no token, are the end."""
+    def raise_if_final(self) -> None:
+        """One broker may have trouble of its own; only all of them, or a missing token, end the wait."""
         if self._refusal and (self._all_down or "token" in self._refusal):
-            raise self.named()
+            raise self.error()
 
-    def named(self, otherwise: str = "no answer in time") -> ServerUnreachable:
+    def error(self, otherwise: str = "no answer in time") -> ServerUnreachable:
         """The error to raise when a question was not answered."""
         servers = self._access.bootstrap_servers
         if not self._refusal:
@@ -68,7 +68,7 @@ class Complaints:
         reason = readable(self._refusal)
         if "verify failed" in reason:
             reason = f"its certificate is not accepted: {self._certificate_problem() or reason}"
-        secrets.forget()  # there may be newer ones, where they are kept
+        secrets.forget()  # the store may have newer ones by now
         return AccessRefused("Kafka", servers, reason, next_step(reason, BLOCK))
 
     def _silent(self, otherwise: str) -> ServerUnreachable:
@@ -80,33 +80,31 @@ class Complaints:
             "Kafka",
             servers,
             f"{otherwise}, though the port takes connections",
-            f"Check that the broker is well, and that its listener there is of the protocol "
-            f"{protocol}: `{BLOCK}.protocol` says which; see docs/security.md.",
+            f"Check that the broker is healthy, and that this listener's protocol is "
+            f"{protocol}, as `{BLOCK}.protocol` says; see docs/security.md.",
         )
 
     def _certificate_problem(self) -> str | None:
         security = self._access.security
         if security is None:
             return None
-        found = re.match(r"\w+://(\S+?)/", self._refusal)
-        first = self._access.bootstrap_servers.split(",")[0]
-        with suppress(TableflowError):  # of the settings: it would have been raised before
-            trusted = authorities(security, BLOCK, self._access.aws)
-            return certificate_problem(
-                found[1] if found else first, trusted, security.check_hostname
-            )
+        broker = re.match(r"\w+://(\S+?)/", self._refusal)
+        address = broker[1] if broker else self._access.bootstrap_servers.split(",")[0]
+        with suppress(TableflowError):  # a faulty setting would have been raised before
+            authority_pem = authorities(security, BLOCK, self._access.aws)
+            return certificate_problem(address, authority_pem, security.check_hostname)
         return None
 
 
-def is_of_a_partition(message: Message) -> bool:
-    """Not so the word that we have no right to the group that the client insists on, and we never use."""
-    fault = message.error()
-    return fault is None or fault.code() != KafkaError.GROUP_AUTHORIZATION_FAILED
+def is_about_a_partition(message: Message) -> bool:
+    """False for the refusal of the consumer group, which the client requires and we never use."""
+    error = message.error()
+    return error is None or error.code() != KafkaError.GROUP_AUTHORIZATION_FAILED
 
 
 def topic_refused(access: KafkaAccess, topic: str) -> TopicRefused:
     return TopicRefused(
-        f"Kafka at {access.bootstrap_servers} does not let us at the topic {topic!r}.",
+        f"Kafka at {access.bootstrap_servers} does not let us read the topic {topic!r}.",
         f"Grant Read and DescribeConfigs on the topic {topic!r} to the user of `{BLOCK}`; "
         "see docs/security.md.",
     )

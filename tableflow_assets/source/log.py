@@ -1,4 +1,4 @@
-"""The Kafka log as the planner sees it: who it is, and which offsets it holds."""
+"""The Kafka log as the planner sees it: its identity, and which offsets it holds."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Offsets = dict[int, int]  # Kafka partition → offset
 
 @dataclass(frozen=True)
 class TopicIdentity:
-    """Names one topic for good: a topic that was deleted and created again has another id."""
+    """Identifies a topic for good: one that was deleted and created again has another id."""
 
     name: str
     cluster_id: str
@@ -36,7 +36,7 @@ class Log:
     """Read-only questions to a Kafka cluster. Every answer is a network call; nothing is cached."""
 
     def __init__(self, access: KafkaAccess | str) -> None:
-        """``access``: for a cluster that lets everybody in, its address is enough."""
+        """``access``: for a cluster without security, its address is enough."""
         self.access = KafkaAccess(access) if isinstance(access, str) else access
         self._admin = KafkaAdmin(self.access, TIMEOUT_SECONDS)
 
@@ -45,7 +45,7 @@ class Log:
         return self.access.bootstrap_servers
 
     def topic_names(self) -> tuple[str, ...]:
-        """All topics that are not Kafka's own."""
+        """All topics except Kafka's own."""
         metadata = self._admin.ask(lambda client: client.list_topics(timeout=TIMEOUT_SECONDS))
         return tuple(sorted(name for name in metadata.topics if not name.startswith("_")))
 
@@ -57,10 +57,10 @@ class Log:
 
     def identify(self, topic: str) -> TopicIdentity:
         cluster_id = self.cluster_id()
-        asked = TopicCollection([topic])
+        collection = TopicCollection([topic])
         try:
-            found = self._admin.ask(
-                lambda client: client.describe_topics(asked, request_timeout=TIMEOUT_SECONDS)[
+            description = self._admin.ask(
+                lambda client: client.describe_topics(collection, request_timeout=TIMEOUT_SECONDS)[
                     topic
                 ],
                 topic,
@@ -70,8 +70,8 @@ class Log:
                 f"The topic {topic!r} does not exist on {self.bootstrap_servers}.",
                 "Create it, or remove it from tableflow.yaml.",
             ) from error
-        partitions = tuple(sorted(partition.id for partition in found.partitions))
-        return TopicIdentity(topic, cluster_id, str(found.topic_id), partitions)
+        partitions = tuple(sorted(partition.id for partition in description.partitions))
+        return TopicIdentity(topic, cluster_id, str(description.topic_id), partitions)
 
     def earliest(self, topic: TopicIdentity) -> Offsets:
         return self._offsets(topic, OffsetSpec.earliest())
@@ -82,53 +82,52 @@ class Log:
 
     def ends(self, topics: Iterable[str]) -> dict[str, Offsets]:
         """The ends of many topics in two calls, however many; topics that do not exist are left out."""
-        cluster = self._admin.ask(lambda client: client.list_topics(timeout=TIMEOUT_SECONDS))
-        known = cluster.topics
-        asked = {
+        metadata = self._admin.ask(lambda client: client.list_topics(timeout=TIMEOUT_SECONDS))
+        specs = {
             TopicPartition(topic, partition): OffsetSpec.latest()
             for topic in topics
-            if topic in known
-            for partition in known[topic].partitions
+            if topic in metadata.topics
+            for partition in metadata.topics[topic].partitions
         }
-        answers: dict[str, Offsets] = {}
-        for partition, info in self._list_offsets(asked).items():
-            answers.setdefault(partition.topic, {})[partition.partition] = info.offset
-        return answers
+        ends: dict[str, Offsets] = {}
+        for partition, info in self._list_offsets(specs).items():
+            ends.setdefault(partition.topic, {})[partition.partition] = info.offset
+        return ends
 
     def first_timestamp(self, topic: TopicIdentity) -> datetime | None:
-        """Of the oldest record that the log still has; None for an empty topic."""
+        """The timestamp of the oldest record still in the log; None for an empty topic."""
         spec = OffsetSpec.for_timestamp(0)
-        asked = {TopicPartition(topic.name, partition): spec for partition in topic.partitions}
-        stamps = [info.timestamp for info in self._list_offsets(asked).values() if info.offset >= 0]
+        specs = {TopicPartition(topic.name, partition): spec for partition in topic.partitions}
+        stamps = [info.timestamp for info in self._list_offsets(specs).values() if info.offset >= 0]
         return datetime.fromtimestamp(min(stamps) / 1000, UTC) if stamps else None
 
     def at(self, topic: TopicIdentity, moment: datetime) -> Offsets:
         """Per partition, the first offset whose timestamp is not before the moment."""
-        found = self._offsets(topic, OffsetSpec.for_timestamp(int(moment.timestamp() * 1000)))
+        offsets = self._offsets(topic, OffsetSpec.for_timestamp(int(moment.timestamp() * 1000)))
         end = self.end(topic)
-        return {p: offset if offset >= 0 else end[p] for p, offset in found.items()}
+        return {p: offset if offset >= 0 else end[p] for p, offset in offsets.items()}
 
     def is_compacted(self, topic: str) -> bool:
-        """Whether records may vanish from the middle of the log, once their key has a newer one."""
+        """Whether a record may vanish from the middle of the log once its key has a newer one."""
         resource = ConfigResource(ResourceType.TOPIC, topic)
-        found = self._admin.ask(
+        config = self._admin.ask(
             lambda client: client.describe_configs([resource], request_timeout=TIMEOUT_SECONDS)[
                 resource
             ],
             topic,
         )
-        return "compact" in found["cleanup.policy"].value
+        return "compact" in config["cleanup.policy"].value
 
     def _offsets(self, topic: TopicIdentity, spec: Any) -> Offsets:
-        asked = {TopicPartition(topic.name, partition): spec for partition in topic.partitions}
-        return {tp.partition: info.offset for tp, info in self._list_offsets(asked).items()}
+        specs = {TopicPartition(topic.name, partition): spec for partition in topic.partitions}
+        return {tp.partition: info.offset for tp, info in self._list_offsets(specs).items()}
 
-    def _list_offsets(self, asked: Mapping[TopicPartition, Any]) -> dict[TopicPartition, Any]:
-        if not asked:
+    def _list_offsets(self, specs: Mapping[TopicPartition, Any]) -> dict[TopicPartition, Any]:
+        if not specs:
             return {}
         return self._admin.ask_each(
             lambda client: client.list_offsets(
-                dict(asked),
+                dict(specs),
                 isolation_level=IsolationLevel.READ_COMMITTED,
                 request_timeout=TIMEOUT_SECONDS,
             )

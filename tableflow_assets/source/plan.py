@@ -12,7 +12,7 @@ from tableflow_assets.source.log import Log, Offsets, TopicIdentity
 
 
 class Progress(Protocol):
-    """What a plan has to know of a table: which log it was read from, and how far. Its ledger says so."""
+    """What a plan needs to know of a table, from its ledger: which log it reads, and how far it got."""
 
     @property
     def cluster_id(self) -> str: ...
@@ -37,14 +37,14 @@ class OffsetRange:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a commit, or a run of commits, will bring into the table."""
+    """What a commit, or a series of commits, will bring into the table."""
 
     topic: TopicIdentity
     ranges: tuple[OffsetRange, ...]
 
     @property
     def size(self) -> int:
-        """Offsets to read; at least the number of records, for transactions leave holes."""
+        """Offsets to read: at least the number of records, because transactions leave gaps."""
         return sum(offsets.size for offsets in self.ranges)
 
     def after(self, ledger: Progress) -> Plan:
@@ -62,7 +62,7 @@ class Plan:
         return replace(self, ranges=tuple(ranges))
 
     def up_to(self, ends: Mapping[int, int]) -> Plan:
-        """This plan's beginning, as far as these offsets, and no further than it goes itself."""
+        """This plan cut off at these offsets; where they lie beyond its end, it stays as it is."""
         ranges = tuple(
             replace(r, end=min(r.end, max(r.start, ends.get(r.partition, r.end))))
             for r in self.ranges
@@ -77,7 +77,7 @@ def plan(log: Log, topic: TopicIdentity, ledger: Progress, until: datetime | Non
     target = log.at(topic, until) if until else end
     ranges = []
     for partition in topic.partitions:
-        # A partition that was added after the table was made begins at 0: nothing may be left out.
+        # A partition added after the table was created begins at 0: nothing may be left out.
         committed = ledger.committed.get(partition, 0)
         _refuse_a_gap(topic, partition, committed, earliest[partition], end[partition])
         ranges.append(OffsetRange(partition, committed, max(committed, target[partition])))

@@ -12,7 +12,7 @@ from tableflow_assets.source.plan import OffsetRange, Plan
 
 
 def read_records(spark: SparkSession, access: KafkaAccess, plan: Plan) -> DataFrame:
-    """Columns key, value, topic, partition, offset, timestamp, headers; one row a record."""
+    """Columns key, value, topic, partition, offset, timestamp, headers; one row per record."""
     ranges = [offsets for offsets in plan.ranges if offsets.size]
     topic = plan.topic.name
 
@@ -23,7 +23,7 @@ def read_records(spark: SparkSession, access: KafkaAccess, plan: Plan) -> DataFr
         spark.read.format("kafka")
         .options(**access.spark_options())
         .option("kafka.isolation.level", "read_committed")
-        # Spark looks for each partition's end, where the broker would wait half a second for more.
+        # Spark reads to each partition's end, where the broker would wait half a second for more.
         .option("kafka.fetch.max.wait.ms", "20")
         .option("assign", json.dumps({topic: [r.partition for r in ranges]}))
         .option("startingOffsets", as_json(lambda r: r.start))

@@ -1,4 +1,4 @@
-"""Why a server gives no access, and what to do about it, for whoever has to set it right."""
+"""Why a server refuses access, and what to do about it."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from tableflow_assets.base.masking import masked
 LONGEST_REASON = 400
 PROBE_SECONDS = 3
 
-# Words of the reason, as OpenSSL and Java have them → next step. The first that fit are taken.
+# Wording of OpenSSL and Java → next step. The first match wins.
 HINTS = (
     (
         r"certificate has expired|validity check failed|NotAfter",
-        "The server's certificate is too old, not ours: whoever runs it has to renew it.",
+        "The server's certificate has expired, not ours: whoever runs the server has to renew it.",
     ),
     (
         r"[Hh]ostname mismatch|IP address mismatch|No subject alternative|No name matching",
-        "Address the server by a name that its certificate has; a broker also says in its "
-        "advertised.listeners how it wants to be called.",
+        "Address the server by a name that its certificate has; a broker also announces one in its "
+        "advertised.listeners.",
     ),
     (
         r"verify failed|self.signed|local issuer|certification path",
@@ -45,13 +45,13 @@ HINTS = (
     ),
     (
         r"[Aa]uthenticat|credential|401|Unauthorized",
-        "Check user, password or token in `{block}`: the server does not know them, or no longer.",
+        "Check user, password or token in `{block}`: the server does not accept them, or no longer.",
     ),
 )
 
 
 def next_step(reason: str, block: str) -> str:
-    """``block``: of the settings, that says how the server is accessed."""
+    """``block``: the block of the settings that says how the server is accessed."""
     for words, step in HINTS:
         if re.search(words, reason):
             return f"{step.format(block=block)} See docs/security.md."
@@ -59,9 +59,9 @@ def next_step(reason: str, block: str) -> str:
 
 
 def readable(reason: str) -> str:
-    """Without what only a client's author wants to know, and without a secret that a server echoes."""
+    """The reason without the client's internals, and without any secret that a server echoes."""
     reason = re.sub(r"^\w+://\S+: |\(after \d+ms in state \w+\)|error:[0-9A-F]+:", "", reason)
-    reason = masked(reason)  # before it is cut: half a secret is not known as one
+    reason = masked(reason)  # before it is cut: half a secret would not be recognised
     reason = " ".join(reason.split())
     return reason if len(reason) <= LONGEST_REASON else reason[:LONGEST_REASON] + "..."
 
@@ -74,10 +74,10 @@ def accepts_connections(address: str) -> bool:
     return True
 
 
-def certificate_problem(address: str, trusted: str | None, check_hostname: bool) -> str | None:
+def certificate_problem(address: str, authorities: str | None, check_hostname: bool) -> str | None:
     """What is wrong with a server's certificate: Kafka's client says only that something is."""
     host, port = _host_and_port(address)
-    context = ssl.create_default_context(cadata=trusted)
+    context = ssl.create_default_context(cadata=authorities)
     context.check_hostname = check_hostname
     try:
         with (

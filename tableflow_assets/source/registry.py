@@ -1,4 +1,4 @@
-"""The schema registry, Confluent's API."""
+"""The schema registry, by Confluent's API."""
 
 from __future__ import annotations
 
@@ -28,38 +28,38 @@ T = TypeVar("T")
 
 class Registry:
     def __init__(self, access: RegistryAccess | str, cache_folder: Path | None = None) -> None:
-        """``access``: for a registry that lets everybody in, its address is enough."""
+        """``access``: for a registry without security, its address is enough."""
         self.access = RegistryAccess(access) if isinstance(access, str) else access
         self.url = self.access.url
         self._cache = SchemaCache(cache_folder, self.url) if cache_folder else None
-        self._kept: tuple[str, SchemaRegistryClient] | None = None
+        self._current: tuple[str, SchemaRegistryClient] | None = None  # with its fingerprint
 
     @property
     def _client(self) -> SchemaRegistryClient:
-        """Another one whenever a secret or a certificate is another than before."""
+        """A new one whenever a secret or a certificate has changed."""
         fingerprint = self.access.fingerprint()
-        if self._kept is None or self._kept[0] != fingerprint:
+        if self._current is None or self._current[0] != fingerprint:
             client = self.access.client({"timeout": TIMEOUT_SECONDS, "max.retries": 1})
-            self._kept = fingerprint, client
-        return self._kept[1]
+            self._current = fingerprint, client
+        return self._current[1]
 
     def subject(self, name: str) -> Subject:
-        """All its versions; where the registry is away, those that were seen before."""
-        known = self._cache.load(name) if self._cache else None
+        """All its versions; while the registry is unreachable, those seen before."""
+        cached = self._cache.load(name) if self._cache else None
         try:
-            subject = self._ask_for(name, known)
+            subject = self._fetch(name, cached)
         except AccessRefused:
-            raise  # it is there: somebody has to set this right, and would not notice otherwise
+            raise  # not an outage: somebody has to fix this, and would not notice it otherwise
         except ServerUnreachable:
-            if known is None or not known.versions:
+            if cached is None or not cached.versions:
                 raise
-            return known
-        if self._cache and subject.versions != (known.versions if known else ()):
+            return cached
+        if self._cache and subject.versions != (cached.versions if cached else ()):
             self._cache.keep(subject)
         return subject
 
     def find_subject(self, name: str, *, may_trust_cache: bool = True) -> Subject | None:
-        """None where the registry has none; where it is away, if it had none when last asked."""
+        """None if the registry has none, or had none when last asked and is unreachable now."""
         try:
             return self.subject(name)
         except SchemaNotFound:
@@ -69,52 +69,52 @@ class Registry:
         except AccessRefused:
             raise
         except ServerUnreachable:
-            known = self._cache.load(name) if self._cache and may_trust_cache else None
-            if known is None:
+            cached = self._cache.load(name) if self._cache and may_trust_cache else None
+            if cached is None:
                 raise
             return None
 
     def latest_version(self, subject: str) -> int | None:
-        """The number of its newest version, or None where there is none: one cheap call."""
+        """The number of its newest version, or None if it has none: one cheap call."""
         try:
             return int(max(self._ask(lambda: self._client.get_versions(subject), subject)))
         except SchemaNotFound:
             return None
 
     def has_schema(self, schema_id: int) -> bool:
-        """Whether any subject has a schema of this id."""
+        """Whether any subject has a schema with this id."""
         try:
             self._ask(lambda: self._client.get_schema(schema_id), f"schema {schema_id}")
         except SchemaNotFound:
             return False
         return True
 
-    def _ask_for(self, name: str, known: Subject | None) -> Subject:
-        registered = sorted(self._ask(lambda: self._client.get_versions(name), name))
-        newest = self._version(name, registered[-1])
-        seen = {version.version: version for version in known.versions} if known else {}
-        if seen.get(newest.version, newest) != newest:
-            seen = {}  # deleted for good and begun anew: its numbers mean other schemas now
-        missing = [self._version(name, n) for n in registered[:-1] if n not in seen]
-        versions = seen | {version.version: version for version in (*missing, newest)}
-        # One that was deleted is still known, as if it was the oldest: its records may be in the log.
-        ordered = sorted(versions, key=lambda number: (number in registered, number))
+    def _fetch(self, name: str, cached: Subject | None) -> Subject:
+        numbers = sorted(self._ask(lambda: self._client.get_versions(name), name))
+        newest = self._version(name, numbers[-1])
+        versions = {version.version: version for version in cached.versions} if cached else {}
+        if versions.get(newest.version, newest) != newest:
+            versions = {}  # deleted for good and created again: the numbers mean other schemas now
+        uncached = [self._version(name, n) for n in numbers[:-1] if n not in versions]
+        versions |= {version.version: version for version in (*uncached, newest)}
+        # Deleted versions stay, sorted before all others: their records may still be in the log.
+        ordered = sorted(versions, key=lambda number: (number in numbers, number))
         return Subject(name, tuple(versions[number] for number in ordered))
 
     def _version(self, subject: str, version: int) -> RegisteredSchema:
-        found = self._ask(lambda: self._client.get_version(subject, version), subject)
-        kind: Any = found.schema.schema_type or "AVRO"
+        answer = self._ask(lambda: self._client.get_version(subject, version), subject)
+        kind: Any = answer.schema.schema_type or "AVRO"
         if kind not in get_args(Kind):
             raise UnsupportedSchema(
-                f"{subject} version {version} is {kind}; known are {', '.join(get_args(Kind))}.",
+                f"{subject} version {version} is {kind}; supported are {', '.join(get_args(Kind))}.",
                 "Leave the topic out of tableflow.yaml, or read its bytes: `value: raw`.",
             )
         texts: dict[str, str] = {}
-        self._collect(found.schema.references or [], texts, subject, DEEPEST_REFERENCES)
+        self._collect(answer.schema.references or [], texts, subject, DEEPEST_REFERENCES)
         return RegisteredSchema(
-            int(found.schema_id or 0),
+            int(answer.schema_id or 0),
             version,
-            str(found.schema.schema_str),
+            str(answer.schema.schema_str),
             kind,
             tuple(texts.items()),
         )
@@ -128,9 +128,9 @@ class Registry:
         for reference in references:
             if reference.name in texts:
                 continue
-            found = self._ask(partial(self._referenced, reference), reference.subject)
-            texts[str(reference.name)] = str(found.schema.schema_str)
-            self._collect(found.schema.references or [], texts, subject, depth - 1)
+            answer = self._ask(partial(self._referenced, reference), reference.subject)
+            texts[str(reference.name)] = str(answer.schema.schema_str)
+            self._collect(answer.schema.references or [], texts, subject, depth - 1)
 
     def _referenced(self, reference: Any) -> Any:
         return self._client.get_version(reference.subject, reference.version)
@@ -144,6 +144,6 @@ class Registry:
                     f"The registry at {self.url} has no subject {subject!r}.",
                     "Register the topic's value schema, or leave the topic out of tableflow.yaml.",
                 ) from error
-            raise self.access.named(str(error), error.http_status_code) from error
+            raise self.access.error(str(error), error.http_status_code) from error
         except (httpx.HTTPError, OSError) as error:
-            raise self.access.named(str(error)) from error
+            raise self.access.error(str(error)) from error

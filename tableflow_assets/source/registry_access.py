@@ -1,4 +1,4 @@
-"""How to get at the schema registry. Holds references to secrets, and reads them at each use."""
+"""How to connect to the schema registry. Holds references to secrets and reads them at each use."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ REFUSED = {
 class RegistryAccess:
     url: str
     settings: RegistrySettings | None = None
-    # How AWS Secrets Manager is reached, where not as the machine is.
+    # Makes clients of AWS Secrets Manager, unless the machine's own defaults will do.
     aws: MakeClient | None = field(default=None, repr=False, compare=False)
 
     def fingerprint(self) -> str:
-        """Another one as soon as any secret or certificate is another."""
+        """Changes as soon as any secret or certificate does."""
         return hashlib.sha256(repr((self._login(), self._pems())).encode()).hexdigest()
 
     def client(self, options: dict[str, Any]) -> SchemaRegistryClient:
@@ -47,7 +47,7 @@ class RegistryAccess:
         with ExitStack() as cleanup:
             config = {"url": self.url, **self._login(), **options}
             for key, pem in self._pems().items():
-                # It takes files only, and reads them while it is made.
+                # The client takes only files, and reads them in its constructor.
                 folder = cleanup.enter_context(tempfile.TemporaryDirectory())
                 path = Path(folder) / "pem"
                 path.touch(mode=0o600)
@@ -55,38 +55,38 @@ class RegistryAccess:
                 config[key] = str(path)
             return SchemaRegistryClient(config)
 
-    def named(self, reason: str, status: int | None = None) -> ServerUnreachable:
-        """The error for a question that was not answered, or refused by this HTTP status."""
+    def error(self, reason: str, status: int | None = None) -> ServerUnreachable:
+        """The error for a question that got no answer, or was refused with this HTTP status."""
         reason = readable(reason)
         if status in REFUSED:
-            said = REFUSED[httpx.codes(status)]
-            step = next_step(said, BLOCK)
-            secrets.forget()  # there may be newer ones, where they are kept
+            status_text = REFUSED[httpx.codes(status)]
+            step = next_step(status_text, BLOCK)
+            secrets.forget()  # the store may have newer ones by now
             if status == httpx.codes.FORBIDDEN:
-                step = f"Grant the user of `{BLOCK}` to read subjects and schemas."
-            return AccessRefused(NAME, self.url, f"{said}: {reason}", step)
+                step = f"Grant the user of `{BLOCK}` the right to read subjects and schemas."
+            return AccessRefused(NAME, self.url, f"{status_text}: {reason}", step)
         if "SSL" in reason or "certificate" in reason:
             return AccessRefused(NAME, self.url, reason, next_step(reason, BLOCK))
         return ServerUnreachable(NAME, self.url, reason)
 
     def _login(self) -> dict[str, str]:
-        given = self.settings
-        if given is None:
+        settings = self.settings
+        if settings is None:
             return {}
-        if given.token:
+        if settings.token:
             return {
                 "bearer.auth.credentials.source": "STATIC_TOKEN",
-                "bearer.auth.token": _header_text(given.token.resolve(self.aws), "token"),
-                # Required by the client, and meant for Confluent's cloud.
-                "bearer.auth.logical.cluster": given.logical_cluster or "",
+                "bearer.auth.token": _header_text(settings.token.resolve(self.aws), "token"),
+                # The client requires it, though only Confluent's cloud has one.
+                "bearer.auth.logical.cluster": settings.logical_cluster or "",
             }
-        if given.username and given.password:
-            user = given.username.resolve_name(self.aws)
-            password = given.password.resolve(self.aws)
+        if settings.username and settings.password:
+            user = settings.username.resolve_name(self.aws)
+            password = settings.password.resolve(self.aws)
             if ":" in user:
                 raise SettingsError(
-                    f"The user name of `{BLOCK}.username` has a colon in it.",
-                    "Basic authentication cannot have that: take another user, or a token.",
+                    f"The user name of `{BLOCK}.username` contains a colon.",
+                    "Basic authentication does not allow that: use another user, or a token.",
                 )
             remember_basic(user, password)
             return {"basic.auth.user.info": f"{user}:{password}"}
@@ -96,17 +96,20 @@ class RegistryAccess:
         if self.settings is None:
             return {}
         pems = {}
-        if trusted := authorities(self.settings, BLOCK, self.aws):
-            pems["ssl.ca.location"] = trusted
-        if ours := client_certificate(self.settings, BLOCK, self.aws):
-            pems |= {"ssl.certificate.location": ours.chain, "ssl.key.location": ours.key}
+        if authority_pem := authorities(self.settings, BLOCK, self.aws):
+            pems["ssl.ca.location"] = authority_pem
+        if certificate := client_certificate(self.settings, BLOCK, self.aws):
+            pems |= {
+                "ssl.certificate.location": certificate.chain,
+                "ssl.key.location": certificate.key,
+            }
         return pems
 
 
 def _header_text(value: str, key: str) -> str:
     if not value.isascii() or not value.isprintable():
         raise SettingsError(
-            f"The secret of `{BLOCK}.{key}` has characters that no HTTP header can have.",
-            "Often it is a line break at the very end: write it without.",
+            f"The secret of `{BLOCK}.{key}` contains characters that an HTTP header cannot have.",
+            "Often it is a line break at the very end: remove it.",
         )
     return value

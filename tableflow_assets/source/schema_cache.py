@@ -1,6 +1,6 @@
-"""Schemas that were seen once, on disk: while the registry is away, their records go on.
+"""Schemas seen before, on disk, so that their records can be read while the registry is down.
 
-A schema id never changes its meaning, so what is here stays true. A version that the registry has
+A schema id never changes its meaning, so what is cached stays true. A version that the registry has
 deleted stays too: its records may still be in the log.
 """
 
@@ -25,7 +25,10 @@ class SchemaCache:
     def load(self, subject: str) -> Subject | None:
         try:
             versions = _VERSIONS.validate_json(self._file(subject).read_bytes())
-        except (OSError, ValidationError):  # none yet, or of another version of this program
+        except (
+            OSError,
+            ValidationError,
+        ):  # none yet, or written by another version of this program
             return None
         return Subject(subject, versions, is_from_cache=True)
 
@@ -33,5 +36,5 @@ class SchemaCache:
         replace_file(self._file(subject.name), _VERSIONS.dump_json(subject.versions))
 
     def _file(self, subject: str) -> Path:
-        # By hash: a subject may have any name, a file may not.
+        # By hash: a subject may have a name that no file may have.
         return self._folder / f"{hashlib.sha256(subject.encode()).hexdigest()[:32]}.json"

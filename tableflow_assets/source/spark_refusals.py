@@ -1,4 +1,4 @@
-"""What Spark says when a Kafka broker gives it no access: the words of Java's client in a stack trace."""
+"""Errors for a broker that refuses Spark access, recognised in the stack trace of Java's client."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ def spark_refusal(text: str) -> TableflowError | None:
             "see docs/security.md.",
         )
     if "TopicAuthorizationException" in text:
-        found = re.search(r"access topics: \[([^\]]+)\]", text)
-        topic = f" {found[1]!r}" if found else ""
+        match = re.search(r"access topics: \[([^\]]+)\]", text)
+        topic = f" {match[1]!r}" if match else ""
         return TopicRefused(
             f"Kafka does not let Spark read the topic{topic}.",
             f"Grant Read on the topic{topic} to the user of `{BLOCK}`; see docs/security.md.",
         )
-    if found := re.search(REFUSED, text):
+    if match := re.search(REFUSED, text):
         causes = re.findall(
             r"^Caused by: \S*\.(?:Cert\w+|SSL\w+)Exception: (.*)", text, re.MULTILINE
         )
-        reason = readable(": ".join([found[2], *causes[-1:]]))
+        reason = readable(": ".join([match[2], *causes[-1:]]))
         step = next_step(reason, BLOCK)
-        if found[1].startswith("Ssl") and not causes:
+        if match[1].startswith("Ssl") and not causes:
             step = (
-                f"Check the certificates of `{BLOCK}`, and that the machines of Spark reach the "
-                "broker by the name that its certificate has; see docs/security.md."
+                f"Check the certificates of `{BLOCK}`, and that Spark's machines reach the "
+                "broker by the name in its certificate; see docs/security.md."
             )
         return AccessRefused("Kafka", WHERE, reason, step)
     return None

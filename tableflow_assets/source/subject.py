@@ -14,7 +14,7 @@ class RegisteredSchema:
     version: int
     text: str
     kind: Kind = "AVRO"
-    # What it refers to, directly or through others: the name it uses for it, and the text.
+    # (name, text) of the schemas it refers to, directly or through others.
     references: tuple[tuple[str, str], ...] = ()
 
     @property
@@ -25,7 +25,7 @@ class RegisteredSchema:
 
 @dataclass(frozen=True)
 class Subject:
-    """All versions, oldest first. ``is_from_cache``: the registry was away, there may be newer."""
+    """All versions, oldest first. ``is_from_cache``: the registry was down, so there may be newer ones."""
 
     name: str
     versions: tuple[RegisteredSchema, ...]

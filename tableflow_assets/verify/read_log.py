@@ -10,7 +10,7 @@ import numpy as np
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from tableflow_assets.source.kafka_access import KafkaAccess
-from tableflow_assets.source.kafka_refusals import Complaints, is_of_a_partition, topic_refused
+from tableflow_assets.source.kafka_refusals import Complaints, is_about_a_partition, topic_refused
 from tableflow_assets.source.log import Log
 from tableflow_assets.verify.result import NONE, Int64s, Place
 
@@ -60,7 +60,7 @@ def read_log(
                 last_heard = time.monotonic()
                 complaints.forget()
             elif time.monotonic() - last_heard > SILENCE_SECONDS:
-                raise complaints.named(f"silent for {SILENCE_SECONDS} s")
+                raise complaints.error(f"silent for {SILENCE_SECONDS} s")
     finally:
         consumer.close()
 
@@ -70,7 +70,7 @@ def _by_partition(
 ) -> dict[int, list[Message]]:
     """The records in range; a partition is read when its end, or a later record, has come by."""
     records: dict[int, list[Message]] = {}
-    for message in filter(is_of_a_partition, messages):
+    for message in filter(is_about_a_partition, messages):
         partition, offset, fault = message.partition(), message.offset(), message.error()
         if fault is not None and fault.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
             raise topic_refused(log.access, message.topic() or "")

@@ -55,17 +55,17 @@ def judged(
         key_hash(key, kind).alias("hash"),
         key_problem(key, kind.parse(key), kind, is_needed=True).alias("problem"),
     )
-    found = sorted(judged.collect(), key=lambda row: row["number"])
-    return [(row["hash"] and bytes(row["hash"]), row["problem"]) for row in found]
+    results = sorted(judged.collect(), key=lambda row: row["number"])
+    return [(row["hash"] and bytes(row["hash"]), row["problem"]) for row in results]
 
 
 def hashes(tableflow: Tableflow, kind: Serialization, *keys: bytes) -> list[bytes]:
     """Of keys with which nothing is wrong."""
-    found = judged(tableflow, kind, *keys)
-    assert [problem for _, problem in found] == [None] * len(keys)
-    known = [hashed for hashed, _ in found if hashed is not None]
-    assert [len(hashed) for hashed in known] == [16] * len(keys)
-    return known
+    results = judged(tableflow, kind, *keys)
+    assert [problem for _, problem in results] == [None] * len(keys)
+    digests = [digest for digest, _ in results if digest is not None]
+    assert [len(digest) for digest in digests] == [16] * len(keys)
+    return digests
 
 
 def problems(tableflow: Tableflow, kind: Serialization, *keys: bytes | None) -> list[Any]:
@@ -146,14 +146,16 @@ def test_a_key_stays_the_same_when_a_later_version_is_registered(
 def test_a_key_of_a_later_version_with_the_same_content_is_the_same(tableflow: Tableflow) -> None:
     later = LATER_VERSIONS["a nullable field was added"]
     content = {"id": 1, "shop": "a", "region": None}
-    same, other = hashes(
+    hash_without_region, hash_with_region = hashes(
         tableflow,
         subject_of(ID, later),
         written(later, content, FIRST_ID + 1),
         written(later, content | {"region": "eu"}, FIRST_ID + 1),
     )
-    assert hashes(tableflow, subject_of(ID), written(ID, {"id": 1, "shop": "a"})) == [same]
-    assert other != same
+    assert hashes(tableflow, subject_of(ID), written(ID, {"id": 1, "shop": "a"})) == [
+        hash_without_region
+    ]
+    assert hash_with_region != hash_without_region
 
 
 def test_a_key_that_its_schema_cannot_read_says_why(tableflow: Tableflow) -> None:
@@ -176,5 +178,5 @@ def test_a_key_that_its_schema_cannot_read_says_why(tableflow: Tableflow) -> Non
 
 def test_a_string_that_is_no_text_is_no_key(tableflow: Tableflow) -> None:
     keys = [written("string", "ab")[:-2] + text for text in (b"\xff\xfe", b"\xff\xfd", b"ok")]
-    found = problems(tableflow, subject_of("string"), *keys)
-    assert found == ["key_invalid_utf8", "key_invalid_utf8", None]
+    classes = problems(tableflow, subject_of("string"), *keys)
+    assert classes == ["key_invalid_utf8", "key_invalid_utf8", None]

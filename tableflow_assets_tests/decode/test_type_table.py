@@ -58,15 +58,15 @@ def land(tableflow: Tableflow, write: Callable[[SerializationContext], bytes]) -
     )
     topic.send_bytes([write(SerializationContext(topic.name, MessageField.VALUE))], partition=0)
     pipeline = pipeline_of(tableflow, topic)
-    done = pipeline.catch_up()
-    assert (done.rows, done.dead_letters) == (1, 0)
+    progress = pipeline.catch_up()
+    assert (progress.rows, progress.dead_letters) == (1, 0)
     verified(pipeline)
     catalog = tableflow.catalog
     with closing(connect_duckdb(catalog.connection, catalog.storage)) as connection:
         connection.execute("SET TimeZone = 'UTC'")
-        found = connection.execute(f'SELECT * FROM "{pipeline.topic.table}"')  # noqa: S608
-        names = [column[0] for column in found.description or ()]
-        in_duckdb = dict(zip(names, found.fetchall()[0], strict=True))
+        cursor = connection.execute(f'SELECT * FROM "{pipeline.topic.table}"')  # noqa: S608
+        names = [column[0] for column in cursor.description or ()]
+        in_duckdb = dict(zip(names, cursor.fetchall()[0], strict=True))
     types = {
         field.name: type_text(field.field_type) for field in table_of(pipeline).schema().fields
     }
@@ -103,10 +103,10 @@ def test_a_documented_type_comes_out_as_it_went_in(
     landed: dict[str, Landed], serialization: str, row: str
 ) -> None:
     cases = CASES[serialization]
-    column, found = f"f{list(cases).index(row)}", landed[serialization]
-    assert found.types[column] == documented(serialization)[row]
+    column, tables = f"f{list(cases).index(row)}", landed[serialization]
+    assert tables.types[column] == documented(serialization)[row]
     expected = cases[row].expected
-    for engine in (found.pyiceberg, found.duckdb):
+    for engine in (tables.pyiceberg, tables.duckdb):
         value = comparable(engine[column])
         assert value == expected or parsed(value) == expected, (column, value)
 

@@ -13,13 +13,13 @@ from tableflow_assets.base.errors import UnsupportedSchema
 from tableflow_assets.decode.plain import Raw, Text
 from tableflow_assets.decode.schemas import Schemas, described_by
 from tableflow_assets.decode.serialization import Serialization
-from tableflow_assets.decode.types import OF_ICEBERG, table_schema
+from tableflow_assets.decode.types import ICEBERG_NAMES, table_schema
 from tableflow_assets.settings.blocks import Mode
 from tableflow_assets.source.subject import RegisteredSchema, Subject
 
 
 def avro(*schemas: Any) -> Serialization:
-    versions = (RegisteredSchema(n, n, json.dumps(one)) for n, one in enumerate(schemas, 1))
+    versions = (RegisteredSchema(n, n, json.dumps(schema)) for n, schema in enumerate(schemas, 1))
     return described_by(Subject("orders-value", tuple(versions)))
 
 
@@ -87,7 +87,7 @@ def test_the_columns_of_a_changed_row_are_those_of_its_envelope() -> None:
         columns_of(record(("id", "int")), "cdc")
 
 
-@pytest.mark.parametrize("name", ["_kafka", "_KAFKA", "_kafka_window", *OF_ICEBERG])
+@pytest.mark.parametrize("name", ["_kafka", "_KAFKA", "_kafka_window", *ICEBERG_NAMES])
 def test_a_field_with_a_name_that_is_taken_is_refused(name: str) -> None:
     with pytest.raises(UnsupportedSchema, match=f"'{name}'"):
         columns_of(record((name, "int")))

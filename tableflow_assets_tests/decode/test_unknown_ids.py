@@ -19,19 +19,23 @@ def test_an_id_of_another_subject_is_told_from_one_that_nobody_knows(
     tableflow: Tableflow, kafka_topic: KafkaTopic
 ) -> None:
     kafka_topic.send(PAYMENT, payments(1), partition=0)
-    other = replace_subject(kafka_topic)
-    foreign = framed(other, WIDER, {"note": "x"})
+    other_id = replace_subject(kafka_topic)
+    foreign = framed(other_id, WIDER, {"note": "x"})
     unknown = b"\x00\x7f\xff\xff\xff" + foreign[5:]
     kafka_topic.send_bytes([foreign, unknown, foreign], partition=0)
     pipeline = pipeline_of(tableflow, kafka_topic)
-    done = pipeline.catch_up()
-    assert (done.rows, done.dead_letters) == (1, 3)
+    progress = pipeline.catch_up()
+    assert (progress.rows, progress.dead_letters) == (1, 3)
     assert [letter["error"] for letter in letters_of(pipeline)] == [
         "schema_of_another_subject",
         "unknown_schema_id",
         "schema_of_another_subject",
     ]
-    assert [letter["schema_id"] for letter in letters_of(pipeline)] == [other, 0x7FFFFFFF, other]
+    assert [letter["schema_id"] for letter in letters_of(pipeline)] == [
+        other_id,
+        0x7FFFFFFF,
+        other_id,
+    ]
 
 
 def replace_subject(kafka_topic: KafkaTopic) -> int:

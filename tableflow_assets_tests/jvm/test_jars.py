@@ -171,18 +171,18 @@ def test_a_cache_folder_that_cannot_be_written_is_named(
 
 
 def test_the_file_for_ivy_asks_for_all_artifacts_of_a_module_and_nothing_else() -> None:
-    asked = [
+    artifacts = [
         Jar("s", "org.a", "one", "1.0"),
         Jar("s", "org.a", "one", "1.0", classifier="test"),
         Jar("s", "org.b", "two & more", "2.0", extension="tar.gz"),
     ]
-    root = ET.fromstring(jars._ivy_file(asked))  # noqa: S314  (our own text)
+    root = ET.fromstring(jars._ivy_file(artifacts))  # noqa: S314  (our own text)
     classifier = "{http://ant.apache.org/ivy/maven}classifier"
-    found = [
+    files = [
         (d.get("org"), d.get("name"), d.get("rev"), [(a.get("ext"), a.get(classifier)) for a in d])
         for d in root.iter("dependency")
     ]
-    assert found == [
+    assert files == [
         ("org.a", "one", "1.0", [("jar", None), ("jar", "test")]),
         ("org.b", "two & more", "2.0", [("tar.gz", None)]),
     ]

@@ -19,8 +19,8 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ensure_jars()
     full = cache_dir() / "jars"
     shutil.copytree(full, tmp_path / "jars", copy_function=lambda src, to: Path(to).symlink_to(src))
-    for ours in (tmp_path / "jars").glob("tableflow-*.jar"):
-        ours.unlink()
+    for path in (tmp_path / "jars").glob("tableflow-*.jar"):
+        path.unlink()
     monkeypatch.setenv("TABLEFLOW_CACHE", str(tmp_path))
     return tmp_path
 
@@ -34,12 +34,12 @@ def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_it_is_compiled_once(own_cache: Path) -> None:
-    made = jar.ensure_own_jar()
-    assert made.parent == own_cache / "jars"
-    assert "tableflow/JsonFunctions.class" in ZipFile(made).namelist()
-    when = made.stat().st_mtime_ns
-    assert jar.ensure_own_jar() == made
-    assert made.stat().st_mtime_ns == when
+    compiled = jar.ensure_own_jar()
+    assert compiled.parent == own_cache / "jars"
+    assert "tableflow/JsonFunctions.class" in ZipFile(compiled).namelist()
+    when = compiled.stat().st_mtime_ns
+    assert jar.ensure_own_jar() == compiled
+    assert compiled.stat().st_mtime_ns == when
 
 
 def test_other_sources_are_another_archive(sources: Path) -> None:

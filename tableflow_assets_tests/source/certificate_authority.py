@@ -53,8 +53,8 @@ class Authority:
 
     @cached_property
     def pem(self) -> str:
-        made = self._signed(self._name, self._key, is_authority=True, days=3650)
-        return made.public_bytes(Encoding.PEM).decode()
+        certificate = self._signed(self._name, self._key, is_authority=True, days=3650)
+        return certificate.public_bytes(Encoding.PEM).decode()
 
     def issue(self, name: str, hosts: tuple[str, ...] = (), days: int = 30) -> Issued:
         """With ``days`` below zero, one that has expired already."""

@@ -79,10 +79,10 @@ class SecureBroker:
         return AdminClient({"bootstrap.servers": self.address("inside"), "log_level": 0})
 
     def add_user(self, name: str, password: str, mechanism: str = "SCRAM-SHA-512") -> None:
-        known = ScramCredentialInfo(SCRAM[mechanism], 4096)
-        asked = UserScramCredentialUpsertion(name, known, password.encode())
+        credentials = ScramCredentialInfo(SCRAM[mechanism], 4096)
+        upsertion = UserScramCredentialUpsertion(name, credentials, password.encode())
         admin = self.admin
-        admin.alter_user_scram_credentials([asked])[name].result(timeout=10)
+        admin.alter_user_scram_credentials([upsertion])[name].result(timeout=10)
 
     def make_topic(self, records: int = 0, partitions: int = 1) -> str:
         name = f"secured-{uuid.uuid4().hex[:8]}"
@@ -108,8 +108,8 @@ class SecureBroker:
             for right in rights
         ]
         admin = self.admin
-        for done in admin.create_acls(bindings).values():
-            done.result(timeout=10)
+        for future in admin.create_acls(bindings).values():
+            future.result(timeout=10)
 
     def _start(self) -> None:
         self._prepare()
@@ -123,9 +123,9 @@ class SecureBroker:
                 admin.describe_cluster(request_timeout=2).result(timeout=3)
                 return
             except (KafkaException, TimeoutError):
-                said = (self.folder / "broker.log").read_text()
-                assert self._process.poll() is None, said[-3000:]
-                assert time.monotonic() < deadline, said[-3000:]
+                output = (self.folder / "broker.log").read_text()
+                assert self._process.poll() is None, output[-3000:]
+                assert time.monotonic() < deadline, output[-3000:]
 
     def _stop(self) -> None:
         if self._process is None:
@@ -229,17 +229,17 @@ class SecureBroker:
 
 def _free_ports(count: int) -> list[int]:
     """Below those that outgoing connections get; all held until all are chosen."""
-    held: list[socket.socket] = []
+    sockets: list[socket.socket] = []
     try:
         for port in random.sample(range(20_000, 32_000), 1000):
             with contextlib.suppress(OSError):
-                held.append(socket.create_server((HOST, port)))
-            if len(held) == count:
+                sockets.append(socket.create_server((HOST, port)))
+            if len(sockets) == count:
                 break
-        return [one.getsockname()[1] for one in held]
+        return [sock.getsockname()[1] for sock in sockets]
     finally:
-        for one in held:
-            one.close()
+        for sock in sockets:
+            sock.close()
 
 
 _LOG4J = """\

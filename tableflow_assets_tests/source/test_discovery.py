@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tableflow_assets.settings.settings import Settings, TopicOptions
-from tableflow_assets.source.discovery import discover, known_topics, remember, remembered
+from tableflow_assets.source.discovery import discover, known_topics, remember, remembered_topics
 from tableflow_assets.tableflow import Tableflow
 from tableflow_assets_tests.support.kafka_topics import PAYMENT, KafkaTopic, payments
 
@@ -31,17 +31,17 @@ def today() -> date:
 
 def test_topics_are_remembered_with_their_first_day(tmp_path: Path) -> None:
     settings = settings_for(tmp_path, __=TopicOptions())
-    assert remembered(settings) == {}
+    assert remembered_topics(settings) == {}
     remember(settings, {"b": NEW_YEAR})
     remember(settings, {"a": date(2025, 1, 1)})
-    assert remembered(settings) == {"a": date(2025, 1, 1), "b": NEW_YEAR}
+    assert remembered_topics(settings) == {"a": date(2025, 1, 1), "b": NEW_YEAR}
 
 
 def test_what_is_remembered_already_stays_as_it_is(tmp_path: Path) -> None:
     settings = settings_for(tmp_path, __=TopicOptions())
     remember(settings, {"a": NEW_YEAR})
     remember(settings, {"a": date(2020, 1, 1), "b": NEW_YEAR})
-    assert remembered(settings) == {"a": NEW_YEAR, "b": NEW_YEAR}
+    assert remembered_topics(settings) == {"a": NEW_YEAR, "b": NEW_YEAR}
 
 
 def test_without_a_broker_the_named_topics_and_the_remembered_matches_are_known(
@@ -81,9 +81,9 @@ def test_a_corrupt_file_counts_as_none_and_is_written_again(tmp_path: Path, cont
     path = settings.state_dir / "topics.json"
     path.parent.mkdir()
     path.write_bytes(content)
-    assert remembered(settings) == {}
+    assert remembered_topics(settings) == {}
     remember(settings, {"a": NEW_YEAR})
-    assert remembered(settings) == {"a": NEW_YEAR}
+    assert remembered_topics(settings) == {"a": NEW_YEAR}
     assert json.loads(path.read_text()) == {"a": "2024-01-01"}
 
 
@@ -107,7 +107,7 @@ def test_an_empty_topic_begins_today(
     settings = Settings(state_dir=tmp_path, topics={kafka_topic.name: TopicOptions()})
     before = today()
     discover(settings, tableflow.log)
-    assert before <= remembered(settings)[kafka_topic.name] <= today()
+    assert before <= remembered_topics(settings)[kafka_topic.name] <= today()
 
 
 def test_topics_that_no_pattern_matches_are_left_alone(

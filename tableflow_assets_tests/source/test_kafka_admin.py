@@ -37,34 +37,34 @@ def promised(answer: int | KafkaError) -> Future[int]:
     "code", [KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE]
 )
 def test_it_is_asked_again_until_there_is_a_leader(admin: KafkaAdmin, code: int) -> None:
-    there = [promised(KafkaError(code)), promised(KafkaError(code)), promised(9)]
+    promises = [promised(KafkaError(code)), promised(KafkaError(code)), promised(9)]
 
     def question(_: Any) -> dict[TopicPartition, Future[int]]:
-        return {HERE: promised(5), THERE: there.pop(0)}
+        return {HERE: promised(5), THERE: promises.pop(0)}
 
     assert admin.ask_each(question) == {HERE: 5, THERE: 9}
-    assert there == []
+    assert promises == []
 
 
 def test_without_a_leader_for_long_it_is_an_error(admin: KafkaAdmin) -> None:
-    asked = []
+    questions = []
 
     def question(_: Any) -> dict[TopicPartition, Future[int]]:
-        asked.append(HERE)
+        questions.append(HERE)
         return {HERE: promised(KafkaError(KafkaError.NOT_LEADER_FOR_PARTITION))}
 
     with pytest.raises(ServerUnreachable, match="Not leader for partition"):
         admin.ask_each(question)
-    assert len(asked) == 3
+    assert len(questions) == 3
 
 
 def test_other_errors_are_told_at_once(admin: KafkaAdmin) -> None:
-    asked = []
+    questions = []
 
     def question(_: Any) -> dict[TopicPartition, Future[int]]:
-        asked.append(HERE)
+        questions.append(HERE)
         return {HERE: promised(KafkaError(KafkaError.INVALID_REQUEST))}
 
     with pytest.raises(ServerUnreachable):
         admin.ask_each(question)
-    assert len(asked) == 1
+    assert len(questions) == 1

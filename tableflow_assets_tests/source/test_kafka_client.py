@@ -104,12 +104,12 @@ def test_what_java_could_not_read_is_refused_for_both(
 
 
 def test_a_new_password_is_used_at_the_next_use(monkeypatch: pytest.MonkeyPatch) -> None:
-    known = scram()
+    kafka = scram()
     monkeypatch.setenv("USER_NAME", "somebody")
     for password in ("the old one", "the new one"):
         monkeypatch.setenv("PASS_WORD", password)
-        assert known.client_config()["sasl.password"] == password
-        assert f'password="{password}"' in known.spark_options()["kafka.sasl.jaas.config"]
+        assert kafka.client_config()["sasl.password"] == password
+        assert f'password="{password}"' in kafka.spark_options()["kafka.sasl.jaas.config"]
 
 
 def test_without_its_variable_the_error_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,10 +121,10 @@ def test_without_its_variable_the_error_names_it(monkeypatch: pytest.MonkeyPatch
 
 def test_the_host_is_checked_unless_told_otherwise() -> None:
     name = "ssl.endpoint.identification.algorithm"
-    for checked, ours, javas in ((True, "https", "https"), (False, "none", "")):
-        known = access(protocol="ssl", check_hostname=checked)
-        assert known.client_config()[name] == ours
-        assert known.spark_options()[f"kafka.{name}"] == javas
+    for is_checked, librdkafka, javas in ((True, "https", "https"), (False, "none", "")):
+        kafka = access(protocol="ssl", check_hostname=is_checked)
+        assert kafka.client_config()[name] == librdkafka
+        assert kafka.spark_options()[f"kafka.{name}"] == javas
 
 
 def mutual(folder: Path, chain: str, key: str, **more: Any) -> KafkaAccess:
@@ -149,8 +149,8 @@ def test_any_form_of_key_becomes_the_one_that_java_reads(
         (issued.traditional_key, {}),
         (issued.encrypted_key("opens it"), password),
     ):
-        known = mutual(tmp_path, issued.chain, key, **more)
-        config, options = known.client_config(), known.spark_options()
+        kafka = mutual(tmp_path, issued.chain, key, **more)
+        config, options = kafka.client_config(), kafka.spark_options()
         assert config["ssl.ca.pem"] == options["kafka.ssl.truststore.certificates"] == AUTHORITY.pem
         assert config["ssl.certificate.pem"] == options["kafka.ssl.keystore.certificate.chain"]
         assert config["ssl.key.pem"] == options["kafka.ssl.keystore.key"] == issued.key
@@ -162,11 +162,11 @@ def test_certificates_may_be_secrets_on_one_line(monkeypatch: pytest.MonkeyPatch
     for name, pem in (("CA", AUTHORITY.pem), ("CHAIN", issued.chain), ("KEY", issued.key)):
         monkeypatch.setenv(name, pem.replace("\n", "\\n") if name == "CHAIN" else pem)
     names = {"ca": "CA", "client_certificate": "CHAIN", "client_key": "KEY"}
-    known = access(protocol="ssl", **{key: {"env": name} for key, name in names.items()})
-    config = known.client_config()
+    kafka = access(protocol="ssl", **{key: {"env": name} for key, name in names.items()})
+    config = kafka.client_config()
     assert (config["ssl.ca.pem"], config["ssl.certificate.pem"]) == (AUTHORITY.pem, issued.chain)
     assert config["ssl.key.pem"] == issued.key
-    assert issued.key.splitlines()[1] not in repr(known)
+    assert issued.key.splitlines()[1] not in repr(kafka)
 
 
 def test_unusable_certificates_and_keys_are_named(
@@ -178,7 +178,7 @@ def test_unusable_certificates_and_keys_are_named(
     password = {"client_key_password": {"env": "KEY_PASSWORD"}}
     locked = issued.encrypted_key("opens it")
     cases: list[tuple[str, str, dict[str, Any], str]] = [
-        (issued.chain, other.key, {}, "is not that of the first certificate"),
+        (issued.chain, other.key, {}, "does not belong to the first certificate"),
         (issued.chain, locked, {}, "is encrypted"),
         (issued.chain, locked, password, "does not open it"),
         (issued.chain, issued.key, password, "is not encrypted"),
@@ -187,8 +187,8 @@ def test_unusable_certificates_and_keys_are_named(
         (old.chain, old.key, {}, "has expired"),
     ]
     for chain, key, more, why in cases:
-        known = mutual(tmp_path, chain, key, **more)
-        for make in (known.client_config, known.spark_options):
+        kafka = mutual(tmp_path, chain, key, **more)
+        for make in (kafka.client_config, kafka.spark_options):
             with pytest.raises(SettingsError, match=why) as caught:
                 make()
             assert "kafka.security.client" in caught.value.problem
@@ -196,14 +196,14 @@ def test_unusable_certificates_and_keys_are_named(
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    gone = str(tmp_path / "gone.pem")
+    missing_file = str(tmp_path / "gone.pem")
     with pytest.raises(
         SettingsError, match=r"kafka\.security\.ca_file: the file .*gone\.pem cannot"
     ):
-        access(protocol="ssl", ca_file=gone).client_config()
+        access(protocol="ssl", ca_file=missing_file).client_config()
     (tmp_path / "gone.pem").write_bytes(b"\xff\xfe")
     with pytest.raises(SettingsError, match="not text"):
-        access(protocol="ssl", ca_file=gone).client_config()
+        access(protocol="ssl", ca_file=missing_file).client_config()
 
 
 def test_a_secret_that_a_server_echoes_is_not_shown_by_halves() -> None:

@@ -25,10 +25,10 @@ def client(tableflow: Tableflow) -> SchemaRegistryClient:
 
 def gone_away(registry: Registry, cache: Path) -> Registry:
     """A registry that does not answer, with all that is known of this one."""
-    known, unknown = (
+    folder, unreachable = (
         cache / hashlib.sha256(url.encode()).hexdigest()[:16] for url in (registry.url, NOBODY)
     )
-    known.rename(unknown)
+    folder.rename(unreachable)
     return Registry(NOBODY, cache)
 
 
@@ -80,12 +80,12 @@ def test_what_was_seen_once_is_known_while_the_registry_is_away(
 ) -> None:
     kafka_topic.register(PAYMENT)
     registry = Registry(tableflow.registry.url, tmp_path)
-    seen = registry.subject(kafka_topic.subject)
+    online = registry.subject(kafka_topic.subject)
     assert registry.find_subject(f"{kafka_topic.name}-key") is None
     away = gone_away(registry, tmp_path)
-    known = away.subject(kafka_topic.subject)
-    assert known.versions == seen.versions
-    assert (seen.is_from_cache, known.is_from_cache) == (False, True)
+    cached = away.subject(kafka_topic.subject)
+    assert cached.versions == online.versions
+    assert (online.is_from_cache, cached.is_from_cache) == (False, True)
     assert away.find_subject(f"{kafka_topic.name}-key") is None
     with pytest.raises(ServerUnreachable, match=NOBODY):
         away.find_subject(f"{kafka_topic.name}-key", may_trust_cache=False)
@@ -101,8 +101,8 @@ def test_a_version_that_was_deleted_is_still_known(
     registry = Registry(tableflow.registry.url, tmp_path)
     registry.subject(kafka_topic.subject)
     client.delete_version(kafka_topic.subject, 1)
-    found = registry.subject(kafka_topic.subject)
-    assert [version.schema_id for version in found.versions] == ids
+    subject = registry.subject(kafka_topic.subject)
+    assert [version.schema_id for version in subject.versions] == ids
     alone = Registry(tableflow.registry.url).subject(kafka_topic.subject)
     assert [version.schema_id for version in alone.versions] == ids[1:]
 

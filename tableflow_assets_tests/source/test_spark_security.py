@@ -76,18 +76,22 @@ def test_what_keeps_spark_out_is_named(
 ) -> None:
     topic = secure_broker.make_topic(records=10)
     inside = KafkaAccess(secure_broker.address("inside"))
-    wrong = "never-the-right-word"
-    error = failure(tableflow, ways.sasl("sasl", "plain", "plain-reader", wrong), topic, inside)
+    wrong_secret = "never-the-right-word"
+    error = failure(
+        tableflow, ways.sasl("sasl", "plain", "plain-reader", wrong_secret), topic, inside
+    )
     assert isinstance(error, AccessRefused) and "Invalid username or password" in error.problem
     assert "password" in error.next_step
-    assert wrong not in f"{error!r} {error.__cause__} {stack.state.log_of('spark').read_text()}"
+    assert (
+        wrong_secret not in f"{error!r} {error.__cause__} {stack.state.log_of('spark').read_text()}"
+    )
 
-    known = {"protocol": "ssl", "ca_file": ways.ca_file}
+    security = {"protocol": "ssl", "ca_file": ways.ca_file}
     for access, step in (
-        (ways.at("expired", **known), "renew"),
-        (ways.at("elsewhere", **known), "name that its certificate has"),
+        (ways.at("expired", **security), "renew"),
+        (ways.at("elsewhere", **security), "name that its certificate has"),
         (ways.at("elsewhere", protocol="ssl"), "kafka.security.ca_file"),
-        (ways.at("mutual", **known), "client_certificate_file"),
+        (ways.at("mutual", **security), "client_certificate_file"),
     ):
         error = failure(tableflow, access, topic, inside)
         assert isinstance(error, AccessRefused) and step in error.next_step
@@ -103,12 +107,12 @@ def test_what_keeps_spark_out_is_named(
 
 def test_a_token_endpoint_that_java_may_not_ask_is_named() -> None:
     """Of clients from Kafka 4 on, which allow none unless told."""
-    said = (
+    text = (
         "Caused by: org.apache.kafka.common.config.ConfigException: The value of "
         "sasl.oauthbearer.token.endpoint.url (https://id.example) is not allowed. Update system "
         "property 'org.apache.kafka.sasl.oauthbearer.allowed.urls' to allow https://id.example"
     )
-    error = spark_refusal(said)
+    error = spark_refusal(text)
     assert isinstance(error, AccessRefused) and "-Dorg.apache.kafka" in error.next_step
     assert spark_refusal("java.lang.NullPointerException") is None
 
@@ -123,10 +127,10 @@ def test_a_topic_of_the_secured_broker_becomes_a_table(
     kafka = Kafka(bootstrap_servers=access.bootstrap_servers, security=access.security)
     raw = {topic: TopicOptions(value="raw", key="raw")}
     secured = Tableflow(tableflow.settings.model_copy(update={"kafka": kafka, "topics": raw}))
-    found = secured.topic(topic)
+    topic_settings = secured.topic(topic)
     # The session of all tests, which is not ours to close.
-    pipeline = replace(secured.pipeline(found), connect_spark=lambda: tableflow.spark)
-    done = pipeline.catch_up(run_id="secured")
-    assert (done.rows, done.dead_letters) == (50, 0)
-    results = verify(secured.log, secured.catalog, found, registry=secured.registry)
+    pipeline = replace(secured.pipeline(topic_settings), connect_spark=lambda: tableflow.spark)
+    progress = pipeline.catch_up(run_id="secured")
+    assert (progress.rows, progress.dead_letters) == (50, 0)
+    results = verify(secured.log, secured.catalog, topic_settings, registry=secured.registry)
     assert results and all(result.ok for result in results)

@@ -37,13 +37,13 @@ def plan_of(tableflow: Tableflow, topic: KafkaTopic) -> Plan:
 
 def steps_of(tableflow: Tableflow, topic: KafkaTopic, **options: object) -> list[dict[int, range]]:
     """The offsets of each step by partition; together they are the whole log, in its order."""
-    planned = plan_of(tableflow, topic)
-    wanted = Topic.model_validate({"name": topic.name, **options})
-    cut = list(steps(tableflow.log, planned, wanted))
+    plan = plan_of(tableflow, topic)
+    settings = Topic.model_validate({"name": topic.name, **options})
+    cut = list(steps(tableflow.log, plan, settings))
     for before, after in pairwise(cut):
         assert [r.end for r in before.ranges] == [r.start for r in after.ranges]
-    assert [r.start for r in cut[0].ranges] == [r.start for r in planned.ranges]
-    assert [r.end for r in cut[-1].ranges] == [r.end for r in planned.ranges]
+    assert [r.start for r in cut[0].ranges] == [r.start for r in plan.ranges]
+    assert [r.end for r in cut[-1].ranges] == [r.end for r in plan.ranges]
     return [{r.partition: range(r.start, r.end) for r in step.ranges} for step in cut]
 
 
@@ -142,7 +142,7 @@ def test_a_limit_of_bytes_makes_several_commits(
 ) -> None:
     noted = {**PAYMENT, "fields": [*PAYMENT["fields"], {"name": "note", "type": "string"}]}
     schema_id = kafka_topic.register(noted)
-    values = [framed(schema_id, noted, one | {"note": "x" * 10_000}) for one in payments(9)]
+    values = [framed(schema_id, noted, payment | {"note": "x" * 10_000}) for payment in payments(9)]
     kafka_topic.send_bytes(values, partition=0)
     pipeline = pipeline_of(tableflow, kafka_topic, max_bytes=40_000)
     assert len(pipeline.catch_up().snapshots) == 3

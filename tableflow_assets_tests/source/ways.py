@@ -63,12 +63,12 @@ class Ways:
         self._environment.setenv("CHAIN", issued.chain)
         self._environment.setenv("KEY", issued.encrypted_key("of the key"))
         self._environment.setenv("KEY_PASSWORD", "of the key")
-        ours = {
+        certificate = {
             "client_certificate": {"env": "CHAIN"},
             "client_key": {"env": "KEY"},
             "client_key_password": {"env": "KEY_PASSWORD"},
         }
-        return self.at("mutual", protocol="ssl", ca_file=self.ca_file, **ours)
+        return self.at("mutual", protocol="ssl", ca_file=self.ca_file, **certificate)
 
     def sasl(
         self, listener: str, mechanism: str, user: str, password: str, protocol: str = "sasl_ssl"
@@ -86,8 +86,8 @@ class Ways:
         )
 
     def at(self, listener: str, **security: Any) -> KafkaAccess:
-        known = KafkaSecurity.model_validate(security)
-        return KafkaAccess(self._broker.address(listener), known)
+        settings = KafkaSecurity.model_validate(security)
+        return KafkaAccess(self._broker.address(listener), settings)
 
 
 USERS = {

@@ -1,9 +1,9 @@
 """Confluent-framed Avro, decoded in the JVM: every record with the schema it was written with.
 
-Each known schema id is one branch of a CASE over the header, so a batch that mixes versions is still
-read in one pass. Spark turns bytes that are too short into a row of nulls, and does not look at bytes
-that are too many. So known bytes are put behind every body, and the schemas end with a field for
-them: it comes out whole only if the value before it had exactly the right length.
+Each of the subject's schema ids is one branch of a CASE over the header, so a batch that mixes versions
+is still read in one pass. Spark turns a body that is too short into a row of nulls, and ignores surplus
+bytes. So a fixed marker is appended to every body, and the schemas end with a field for it: it comes
+out whole only if the value before it had exactly the right length.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Avro(Serialization):
     def parse(self, data: Column) -> Column:
         is_recursive = self._schemas.recursive
         body = self._flattened(data) if is_recursive else framing.body(data)
-        ended = F.concat(body, F.lit(END))
+        marked = F.concat(body, F.lit(END))
         writer = self._schemas.flattened_writer if is_recursive else self._schemas.writer
         options = {
             "avroSchema": self._schemas.reader,
@@ -70,28 +70,28 @@ class Avro(Serialization):
 
         def branch(otherwise: Column, version: tuple[int, RegisteredSchema]) -> Column:
             index, schema = version
-            value = from_avro(ended, writer(index), options)
+            value = from_avro(marked, writer(index), options)
             return F.when(framing.written_with(data, schema), value).otherwise(otherwise)
 
         return reduce(branch, enumerate(self.subject.versions), F.lit(None))
 
-    def problem(self, data: Column, read: Column) -> Column:
-        is_whole = F.coalesce(read["end"] == F.lit(END), F.lit(False))
+    def problem(self, data: Column, parsed: Column) -> Column:
+        is_whole = F.coalesce(parsed["end"] == F.lit(END), F.lit(False))
         return (
             framing.framing_problem(data, self.subject)
             .when(~is_whole, "malformed_avro")
-            .when(~is_text(self.typed(read), self._type), "invalid_utf8")
+            .when(~is_text(self.typed(parsed), self._type), "invalid_utf8")
         )
 
-    def typed(self, read: Column) -> Column:
-        return read["value"]
+    def typed(self, parsed: Column) -> Column:
+        return parsed["value"]
 
-    def identity(self, data: Column, read: Column) -> Column:
+    def identity(self, data: Column, parsed: Column) -> Column:
         """Its content as JSON without nulls, the fields sorted by name.
 
-        A version that adds a nullable field, or moves one, leaves the keys as they were.
+        So a version that adds a nullable field, or moves one, does not change the keys.
         """
-        content = F.to_json(F.struct(self.typed(read).alias("key")), TO_JSON)
+        content = F.to_json(F.struct(self.typed(parsed).alias("key")), TO_JSON)
         return F.to_json(F.parse_json(content)).cast("binary")  # Spark's VARIANT is sorted
 
     @cached_property
@@ -99,18 +99,18 @@ class Avro(Serialization):
         return self.type(ColumnBuilder(self.subject.name))
 
     def _flattened(self, data: Column) -> Column:
-        """Spark knows no type that contains itself: its values become text before Spark sees them."""
+        """Spark has no recursive types: their values become text before Spark sees them."""
         schemas = self._schemas
-        places = {version.schema_id: n for n, version in enumerate(self.subject.versions)}
+        indexes = {version.schema_id: n for n, version in enumerate(self.subject.versions)}
 
         def flattened(framed: bytes | None) -> bytes | None:
-            place = places.get(int.from_bytes((framed or b"")[1 : framing.HEADER_BYTES], "big"))
-            if framed is None or place is None:
+            index = indexes.get(int.from_bytes((framed or b"")[1 : framing.HEADER_BYTES], "big"))
+            if framed is None or index is None:
                 return None
-            return flatten(framed[framing.HEADER_BYTES :], schemas, place)
+            return flatten(framed[framing.HEADER_BYTES :], schemas, index)
 
         def of_batch(batch: pa.Array) -> pa.Array:
-            return pa.array([flattened(one) for one in batch.to_pylist()], pa.binary())
+            return pa.array([flattened(value) for value in batch.to_pylist()], pa.binary())
 
         flatten_batch: Callable[[Column], Column] = arrow_udf(of_batch, "binary")  # type: ignore[call-overload]
         return flatten_batch(data)

@@ -1,8 +1,8 @@
-"""Avro records with types that contain themselves: those values become JSON text, all else stays.
+"""Avro records with recursive types: values of those become JSON text.
 
-Everything else is copied byte by byte, so that no value changes on its way. Avro's encoding is read
-here, not by fastavro: that would crash the whole process on a record with some thousand values
-inside one another, and would not tell which branch of a union a number was written as.
+Everything else is copied byte by byte, so that no value changes on the way. We read Avro's encoding
+ourselves: fastavro would crash the whole process on a record nested a few thousand levels deep, and
+does not say which branch of a union a number was written as.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 from tableflow_assets.decode.avro.merge import counterpart
 from tableflow_assets.decode.avro.types import TEXT, AvroType, decimal_problem
 
-# Values inside one another, in JSON text: Python's stack holds them wherever this is called from.
+# Levels of nesting in JSON text: few enough for Python's stack, wherever this is called from.
 DEEPEST = 500
 
 _SIZES = {"null": 0, "boolean": 1, "float": 4, "double": 8}
@@ -53,21 +53,21 @@ class _Reading:
             out += _long(index)
             self.copy(branch, merged, out)
         else:
-            self._copy_one(writer, counterpart(writer, merged), out)
+            self._copy_value(writer, counterpart(writer, merged), out)
 
-    def _copy_one(self, writer: AvroType, merged: AvroType | None, out: bytearray) -> None:
-        known = merged.parts if merged else {}
+    def _copy_value(self, writer: AvroType, merged: AvroType | None, out: bytearray) -> None:
+        merged_parts = merged.parts if merged else {}
         if writer.kind == "record":
             for name, part in writer.parts.items():
-                self.copy(part, known.get(name), out)
+                self.copy(part, merged_parts.get(name), out)
         elif writer.kind in ("array", "map"):
             [(name, element)] = writer.parts.items()
             for count in self._blocks():
-                out += _long(count)  # without the block's size: it may be another now
+                out += _long(count)  # without the block's size in bytes, which may have changed
                 for _ in range(count):
                     if writer.kind == "map":
                         self.copy(AvroType("string"), None, out)
-                    self.copy(element, known.get(name), out)
+                    self.copy(element, merged_parts.get(name), out)
             out += _long(0)
         else:
             start = self.at
@@ -75,7 +75,7 @@ class _Reading:
             out += self.body[start : self.at]
 
     def value(self, writer: AvroType, depth: int = 0) -> Any:
-        """As JSON has it."""
+        """The next value, as it goes into JSON."""
         if depth > DEEPEST:
             raise _Malformed("too deep")
         match writer.kind:
@@ -141,7 +141,9 @@ class _Reading:
         return _signed(self._varint(_LONG_BYTES))
 
     def _int(self) -> int:
-        return _signed(self._varint(_INT_BYTES) & 0xFFFFFFFF)  # damaged ones: as Avro's own reader
+        return _signed(
+            self._varint(_INT_BYTES) & 0xFFFFFFFF
+        )  # a damaged one as Avro's own reader has it
 
     def _varint(self, most_bytes: int) -> int:
         number = 0
@@ -168,7 +170,7 @@ def _long(number: int) -> bytes:
 
 
 def _text(value: Any) -> bytes:
-    """As the union of null and string."""
+    """Encoded as the union of null and string."""
     if value is None:
         return _long(0)
     text = json.dumps(value, ensure_ascii=False).encode()
@@ -226,7 +228,7 @@ def _moment(logical: str, number: int) -> str | int:
         )
         moment = _EPOCH + number * unit
     except OverflowError:
-        return number  # no calendar has it
+        return number  # beyond Python's calendar
     if logical.startswith("time-"):
         return moment.time().isoformat()
     return (moment.replace(tzinfo=None) if logical.startswith("local") else moment).isoformat()

@@ -1,7 +1,7 @@
 """Several versions of an Avro schema, merged into one type that holds the values of them all.
 
-A named type is merged with its namesakes of other versions, and with what the other versions have in
-the same place: a renamed record stays one. The newest version decides on the order and the docs.
+A named type is merged with its namesakes in other versions, and with whatever the other versions have
+in the same place, so a record may be renamed. The newest version decides the order and the docs.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from tableflow_assets.decode.avro.types import NAMED, TEXT, AvroType, AvroVersio
 from tableflow_assets.decode.columns import ColumnBuilder, Path
 
 MEMBER = "member_"
-NAMESPACE = "tableflow.value"  # of the merged types: each has a name of its own in every place
+NAMESPACE = "tableflow.value"  # of the merged types, whose names differ in every place
 
-_NUMBERS = ("int", "long", "float", "double")  # each can be read as any that follows
+_NUMBERS = ("int", "long", "float", "double")  # each can be read as any of those after it
 
-_Place = dict[int, AvroType]  # what the versions have there, newest first
+_Place = dict[int, AvroType]  # version number → the type it has there, newest first
 
 
 def merged(versions: Sequence[AvroVersion], errors: ColumnBuilder) -> AvroType:
@@ -27,7 +27,7 @@ def merged(versions: Sequence[AvroVersion], errors: ColumnBuilder) -> AvroType:
 
 
 def counterpart(writer: AvroType, merged: AvroType | None) -> AvroType | None:
-    """The part of the merged type that takes a value of this writer's; not of a union's."""
+    """The part of the merged type that holds values of the writer's type, which is not a union."""
     if merged is not None and merged.kind == "union":
         branches = merged.branches
         merged = branches[0] if len(branches) == 1 else merged.parts.get(writer.identity)
@@ -43,102 +43,106 @@ class _Merge:
     def at(self, place: _Place, path: Path) -> AvroType:
         alternatives = self._alternatives(place)
         is_union = len(alternatives) > 1
-        # The columns of a table need a root; only what is below it can be text.
+        # The root becomes the table's columns; only what is below it can be text.
         if (path or is_union) and any(map(self._is_recursive, alternatives.values())):
             return AvroType(TEXT)
         branches = {}
-        for identity, same in alternatives.items():
-            member = f"{MEMBER}{_newest(same).simple_name}"
-            branches[identity] = self._one(same, (*path, member) if is_union else path)
+        for identity, variants in alternatives.items():
+            member = f"{MEMBER}{_newest(variants).simple_name}"
+            branches[identity] = self._merge_type(variants, (*path, member) if is_union else path)
         null = {"null": AvroType("null")} if any(map(_may_be_null, place.values())) else {}
         parts = null | branches
         return AvroType("union", parts=parts) if len(parts) > 1 else next(iter(parts.values()))
 
     def _alternatives(self, place: _Place) -> dict[str, _Place]:
         branches = {version: kind.branches for version, kind in place.items() if kind.branches}
-        found: dict[str, _Place] = {}
-        if any(len(several) > 1 for several in branches.values()):
-            for version, several in branches.items():
-                for kind in several:
-                    found.setdefault(kind.identity, {})[version] = kind
+        alternatives: dict[str, _Place] = {}
+        if any(len(kinds) > 1 for kinds in branches.values()):
+            for version, kinds in branches.items():
+                for kind in kinds:
+                    alternatives.setdefault(kind.identity, {})[version] = kind
         elif branches:
-            only = {version: one for version, (one,) in branches.items()}
+            only = {version: kind for version, (kind,) in branches.items()}
             newest = _newest(only)
-            found[newest.identity] = {
+            alternatives[newest.identity] = {
                 version: kind for version, kind in only.items() if _are_alike(kind, newest)
             }
-        return {identity: self._with_namesakes(same) for identity, same in found.items()}
+        return {
+            identity: self._with_namesakes(variants) for identity, variants in alternatives.items()
+        }
 
-    def _with_namesakes(self, same: _Place) -> _Place:
-        """At most one type of each version: what is in the same place comes first."""
-        if _newest(same).kind not in NAMED:
-            return same
-        found = dict(same)
+    def _with_namesakes(self, variants: _Place) -> _Place:
+        """Also the namesakes of versions that have nothing in this place."""
+        if _newest(variants).kind not in NAMED:
+            return variants
+        place = dict(variants)
         for number, version in enumerate(self._versions):
-            for kind in same.values():
+            for kind in variants.values():
                 namesake = version.named.get(kind.name)
-                if number not in found and namesake is not None and namesake.kind == kind.kind:
-                    found[number] = namesake
-        return {number: found[number] for number in sorted(found, reverse=True)}
+                if number not in place and namesake is not None and namesake.kind == kind.kind:
+                    place[number] = namesake
+        return {number: place[number] for number in sorted(place, reverse=True)}
 
-    def _one(self, same: _Place, path: Path) -> AvroType:
-        newest = _newest(same)
+    def _merge_type(self, variants: _Place, path: Path) -> AvroType:
+        newest = _newest(variants)
         docs: dict[str, str | None] = {}
-        for kind in same.values():
+        for kind in variants.values():
             docs = kind.docs | docs
-        whole = ".".join((NAMESPACE, *path, newest.simple_name))
+        full_name = ".".join((NAMESPACE, *path, newest.simple_name))
         return AvroType(
-            max(same.values(), key=_width).kind,
-            whole if newest.name else "",
-            self._attributes(same, path),
-            {name: self.at(place, (*path, name)) for name, place in _parts(same).items()},
+            max(variants.values(), key=_width).kind,
+            full_name if newest.name else "",
+            self._attributes(variants, path),
+            {name: self.at(place, (*path, name)) for name, place in _parts(variants).items()},
             docs,
         )
 
-    def _attributes(self, same: _Place, path: Path) -> dict[str, Any]:
+    def _attributes(self, variants: _Place, path: Path) -> dict[str, Any]:
         symbols = [
-            symbol for kind in same.values() for symbol in kind.attributes.get("symbols", ())
+            symbol for kind in variants.values() for symbol in kind.attributes.get("symbols", ())
         ]
         if symbols:
             return {"symbols": list(dict.fromkeys(symbols))}
-        self._refuse_other_meanings(same, path)
-        attributes = dict(max(same.values(), key=_width).attributes)
-        precisions = [kind.attributes.get("precision") for kind in same.values()]
-        if "precision" in attributes and all(isinstance(each, int | None) for each in precisions):
+        self._refuse_other_meanings(variants, path)
+        attributes = dict(max(variants.values(), key=_width).attributes)
+        precisions = [kind.attributes.get("precision") for kind in variants.values()]
+        if "precision" in attributes and all(
+            isinstance(precision, int | None) for precision in precisions
+        ):
             attributes["precision"] = max(filter(None, precisions))
         return attributes
 
-    def _refuse_other_meanings(self, same: _Place, path: Path) -> None:
-        """Avro would read the number of another unit or scale as if it were of the newest's."""
-        logical = [kind for kind in same.values() if kind.logical]
+    def _refuse_other_meanings(self, variants: _Place, path: Path) -> None:
+        """Avro would read a number as if it had the newest version's unit or scale."""
+        logical = [kind for kind in variants.values() if kind.logical]
         meanings = {(kind.logical, str(kind.attributes.get("scale", 0))) for kind in logical}
         if len(meanings) > 1:
-            told = " and ".join(sorted({kind.logical for kind in logical}))
+            meaning_list = " and ".join(sorted({kind.logical for kind in logical}))
             raise self._errors.unsupported(
-                path, f"versions of the schema disagree on what its values mean ({told})"
+                path, f"versions of the schema disagree on what its values mean ({meaning_list})"
             )
 
-    def _is_recursive(self, same: _Place) -> bool:
-        if _newest(same).kind != "record":
+    def _is_recursive(self, variants: _Place) -> bool:
+        if _newest(variants).kind != "record":
             return False
-        start = _key(same)
+        start = _key(variants)
         if start not in self._contains_itself:
-            self._contains_itself[start] = start in self._keys_below(same)
+            self._contains_itself[start] = start in self._keys_below(variants)
         return self._contains_itself[start]
 
-    def _keys_below(self, same: _Place) -> set[tuple[int, ...]]:
-        found: set[tuple[int, ...]] = set()
-        left = [same]
-        while left:
-            for below in self._records_in(left.pop()):
-                if _key(below) not in found:
-                    found.add(_key(below))
-                    left.append(below)
-        return found
+    def _keys_below(self, variants: _Place) -> set[tuple[int, ...]]:
+        keys: set[tuple[int, ...]] = set()
+        pending = [variants]
+        while pending:
+            for below in self._records_in(pending.pop()):
+                if _key(below) not in keys:
+                    keys.add(_key(below))
+                    pending.append(below)
+        return keys
 
-    def _records_in(self, same: _Place) -> Iterator[_Place]:
-        """Those that one enters next: not the ones inside of these."""
-        for place in _parts(same).values():
+    def _records_in(self, variants: _Place) -> Iterator[_Place]:
+        """The nearest records below, but not those inside them."""
+        for place in _parts(variants).values():
             for below in self._alternatives(place).values():
                 if _newest(below).kind == "record":
                     yield below
@@ -146,20 +150,20 @@ class _Merge:
                     yield from self._records_in(below)
 
 
-def _newest(same: _Place) -> AvroType:
-    return next(iter(same.values()))
+def _newest(variants: _Place) -> AvroType:
+    return next(iter(variants.values()))
 
 
-def _key(same: _Place) -> tuple[int, ...]:
-    return tuple(id(kind) for kind in same.values())
+def _key(variants: _Place) -> tuple[int, ...]:
+    return tuple(id(kind) for kind in variants.values())
 
 
-def _parts(same: _Place) -> dict[str, _Place]:
-    found: dict[str, _Place] = {}
-    for version, kind in same.items():
+def _parts(variants: _Place) -> dict[str, _Place]:
+    parts: dict[str, _Place] = {}
+    for version, kind in variants.items():
         for name, part in kind.parts.items():
-            found.setdefault(name, {})[version] = part
-    return found
+            parts.setdefault(name, {})[version] = part
+    return parts
 
 
 def _may_be_null(kind: AvroType) -> bool:

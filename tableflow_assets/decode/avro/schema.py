@@ -1,9 +1,9 @@
-"""All versions of a subject's Avro schema as one shape, in which the records of each are read.
+"""All versions of a subject's Avro schema as one shape, into which records of each are read.
 
 Every record is decoded with the schema that it was written with (``writer``) into the merge of all
 versions (``reader``): a field that its version lacks is NULL, never a default, so that a row does not
-depend on when it was read. Fields are told apart by their names alone: Avro's aliases would move
-the values of old records to another column.
+depend on when it was read. Fields are matched by name alone: Avro's aliases would move the values of
+old records to another column.
 
 | Avro                                | Iceberg                              |
 |-------------------------------------|--------------------------------------|
@@ -23,11 +23,11 @@ the values of old records to another column.
 | a union [X, Y] with such a record   |                                      |
 
 The columns are those that Spark 4.1's ``from_avro`` makes of ``reader``, with the option
-``enableStableIdentifiersForUnionType``. This relies on: null is taken out of a union first; one type
-that is left stands for itself; exactly int and long, or float and double, by their plain types, are
-one number; any other union is a struct with a field for each type, in their order, called ``member_``
-and the type's name without its namespace, *in the case it is written in*; names that differ only in
-case are refused.
+``enableStableIdentifiersForUnionType``. This relies on the following: null is taken out of a union first;
+a single remaining type stands for itself; exactly int and long, or float and double, by their plain
+types, are one number; any other union is a struct with a field for each type, in their order, called
+``member_`` and the type's name without its namespace, *in the case it is written in*; names that differ
+only in case are refused.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ from tableflow_assets.decode.avro.types import TEXT, AvroType, decimal_problem, 
 from tableflow_assets.decode.columns import ColumnBuilder, Path
 from tableflow_assets.decode.type_mapping import AVRO, AVRO_LOGICAL
 
-END_BYTES = 16  # follow the value: they come out whole only if it had the right length
+END_BYTES = 16  # of the marker after the value, which shows that it had the right length
 
 _TEXT_SCHEMA = ["null", "string"]
 
 
 class AvroSchemas:
-    """Of one subject, oldest version first; each with the schemas that it refers to, by name."""
+    """The schemas of one subject, oldest first; each with those that it refers to, by name."""
 
     def __init__(
         self, subject: str, texts: Sequence[str], references: Sequence[Mapping[str, str]]
@@ -65,7 +65,8 @@ class AvroSchemas:
         errors = ColumnBuilder(subject)
         self.subject = subject
         self.versions = [
-            parsed(text, used, errors) for text, used in zip(texts, references, strict=True)
+            parsed(text, referenced, errors)
+            for text, referenced in zip(texts, references, strict=True)
         ]
         self.merged = merged(self.versions, errors)
 
@@ -74,7 +75,7 @@ class AvroSchemas:
         return _is_record(self.merged)
 
     def columns(self, builder: ColumnBuilder) -> list[NestedField]:
-        """Of a record: its fields."""
+        """The fields of a record."""
         fields = _fields(self.merged.branches[0], (), builder)
         return list(builder.struct(fields, ()).fields) if fields else []
 
@@ -89,7 +90,7 @@ class AvroSchemas:
 
     @property
     def recursive(self) -> bool:
-        """Then records must be flattened, and read with the flattened writer's schema."""
+        """If so, records must be flattened and read with the flattened writer's schema."""
         return _has_text(self.merged)
 
     def writer(self, index: int) -> str:
@@ -100,18 +101,18 @@ class AvroSchemas:
 
 
 def flatten(body: bytes, schemas: AvroSchemas, index: int) -> bytes | None:
-    """The same value for the flattened writer's schema; None where it is not one of that version."""
+    """The same value for the flattened writer's schema; None if it is not a value of that version."""
     return flattened(body, schemas.versions[index].root, schemas.merged)
 
 
 def _is_record(root: AvroType) -> bool:
-    """Also where it may be null instead."""
+    """A nullable record counts, too."""
     return [branch.kind for branch in root.branches] == ["record"]
 
 
-def _framed(value: Any, **more: Any) -> str:
+def _framed(value: Any, **attributes: Any) -> str:
     end = {"type": "fixed", "name": "tableflow.End", "size": END_BYTES}
-    fields = [{"name": "value", "type": value, **more}, {"name": "end", "type": end}]
+    fields = [{"name": "value", "type": value, **attributes}, {"name": "end", "type": end}]
     return json.dumps({"type": "record", "name": "tableflow.Framed", "fields": fields})
 
 
@@ -132,7 +133,7 @@ def _nullable(avro: Any) -> Any:
 
 
 def _schema(kind: AvroType, name: str, parts: dict[str, Any], **of_fields: Any) -> Any:
-    """Names always have a namespace: they would take that of the type around them without one."""
+    """Names are always given a namespace: otherwise they would inherit the enclosing type's."""
     match kind.kind:
         case "record":
             fields = [{"name": part, "type": parts[part], **of_fields} for part in parts]
@@ -148,7 +149,7 @@ def _schema(kind: AvroType, name: str, parts: dict[str, Any], **of_fields: Any) 
 
 
 class _Writer:
-    """One version's schema, with the names of the merged types: the encoding has no names in it."""
+    """One version's schema with the names of the merged types: the encoding contains no names."""
 
     def __init__(self, flat: bool) -> None:
         self._flat = flat
@@ -167,8 +168,8 @@ class _Writer:
             return name
         if kind.name:
             self._written.add(name)
-        known = merged.parts if merged else {}
-        parts = {part: self.schema(kind.parts[part], known.get(part)) for part in kind.parts}
+        counterparts = merged.parts if merged else {}
+        parts = {part: self.schema(kind.parts[part], counterparts.get(part)) for part in kind.parts}
         return _schema(kind, name, parts)
 
 
@@ -196,7 +197,7 @@ def _iceberg(kind: AvroType, path: Path, builder: ColumnBuilder) -> IcebergType:
         case "null":
             raise builder.unsupported(path, "the type 'null' has no place in a table")
     if kind.logical == "decimal":
-        # Spark would make bytes of a wrong one: a type that the column could not leave any more.
+        # Spark would read an invalid one as bytes, a type that the column could never change again.
         if problem := decimal_problem(kind):
             raise builder.unsupported(path, problem)
         return DecimalType(kind.attributes["precision"], kind.attributes.get("scale", 0))

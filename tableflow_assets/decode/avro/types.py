@@ -12,9 +12,9 @@ from tableflow_assets.decode.columns import ColumnBuilder, Path
 PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
 NAMED = ("record", "enum", "fixed")
 LARGEST_PRECISION = 38
-TEXT = "text"  # not of Avro: what would contain itself, told as JSON text
+TEXT = "text"  # not an Avro type: JSON text, in place of a type that contains itself
 
-# Avro says to read a type whose logical type is unknown as the plain type, so others are dropped.
+# Avro says to ignore unknown logical types, so all others are dropped.
 _LOGICAL_TYPES = {
     "int": ("date", "time-millis"),
     "long": (
@@ -31,10 +31,10 @@ _LOGICAL_TYPES = {
 
 @dataclass(eq=False)
 class AvroType:
-    """Of one version, or of several merged ones. Parts may lead back to the type itself."""
+    """A type of one version, or of several merged ones. Parts may lead back to the type itself."""
 
     kind: str
-    name: str = ""  # the full one, of a named type
+    name: str = ""  # the full name, if it has one
     attributes: dict[str, Any] = field(default_factory=dict)
     parts: dict[str, AvroType] = field(default_factory=dict)  # fields, element, value or branches
     docs: dict[str, str | None] = field(default_factory=dict)
@@ -45,7 +45,7 @@ class AvroType:
 
     @property
     def identity(self) -> str:
-        """What tells it from the other branches of a union."""
+        """What distinguishes it from the other branches of a union."""
         return f"{self.kind} {self.name}" if self.name else self.kind
 
     @property
@@ -54,7 +54,7 @@ class AvroType:
 
     @property
     def branches(self) -> list[AvroType]:
-        """What a value that is not null can be."""
+        """The types that a non-null value can have."""
         parts = self.parts.values() if self.kind == "union" else [self]
         return [part for part in parts if part.kind != "null"]
 
@@ -76,7 +76,7 @@ def parsed(text: str, references: Mapping[str, str], errors: ColumnBuilder) -> A
 
 
 def decimal_problem(kind: AvroType) -> str:
-    """Why it is no decimal number; empty where it is one."""
+    """Why it is not a valid decimal; empty if it is one."""
     precision, scale = kind.attributes.get("precision"), kind.attributes.get("scale", 0)
     if not isinstance(precision, int) or not isinstance(scale, int) or precision < 1:
         return "a decimal needs a precision, a whole number"
@@ -96,40 +96,40 @@ class _Parser:
         self._references = dict(references)
         self._errors = errors
 
-    def type_of(self, avro: Any, around: str, path: Path) -> AvroType:
-        """``around``: the namespace of the type that this one is written in."""
+    def type_of(self, avro: Any, outer_namespace: str, path: Path) -> AvroType:
+        """``outer_namespace``: that of the enclosing type."""
         match avro:
             case list():
-                branches = [self.type_of(branch, around, path) for branch in avro]
+                branches = [self.type_of(branch, outer_namespace, path) for branch in avro]
                 return AvroType(
-                    "union", parts=_distinct((each.identity, each) for each in branches)
+                    "union", parts=_distinct((branch.identity, branch) for branch in branches)
                 )
             case str():
-                return self._by_name(avro, around, path)
+                return self._by_name(avro, outer_namespace, path)
             case {"type": dict() | list() as inner}:
-                return self.type_of(inner, around, path)
+                return self.type_of(inner, outer_namespace, path)
             case _:
-                return self._complex(avro, around, path)
+                return self._complex(avro, outer_namespace, path)
 
-    def _complex(self, avro: dict[str, Any], around: str, path: Path) -> AvroType:
+    def _complex(self, avro: dict[str, Any], outer_namespace: str, path: Path) -> AvroType:
         match avro:
             case {"type": "array"}:
-                element = self.type_of(avro["items"], around, (*path, "element"))
+                element = self.type_of(avro["items"], outer_namespace, (*path, "element"))
                 return AvroType("array", parts={"element": element})
             case {"type": "map"}:
-                value = self.type_of(avro["values"], around, (*path, "value"))
+                value = self.type_of(avro["values"], outer_namespace, (*path, "value"))
                 return AvroType("map", parts={"value": value})
             case {"type": "record" | "error" | "enum" | "fixed"}:
-                return self._definition(avro, around, path)
+                return self._definition(avro, outer_namespace, path)
             case {"type": kind} if kind in PRIMITIVES:
                 return AvroType(kind, attributes=_logical(avro))
             case _:
-                return self._by_name(avro["type"], around, path)
+                return self._by_name(avro["type"], outer_namespace, path)
 
-    def _by_name(self, name: str, around: str, path: Path) -> AvroType:
+    def _by_name(self, name: str, outer_namespace: str, path: Path) -> AvroType:
         if name in PRIMITIVES:
             return AvroType(name)
-        for full in (_full_name(name, around), name):
+        for full in (_full_name(name, outer_namespace), name):
             if full not in self.named:
                 self._read_reference(full)
             if full in self.named:
@@ -137,46 +137,46 @@ class _Parser:
         raise self._errors.unsupported(path, f"the type {name!r} has no place in a table")
 
     def _read_reference(self, name: str) -> None:
-        """Only where it is needed: a reference may use another, in any order."""
-        # The registry may list a schema under a name that is not that of the type in it.
+        """Only when needed: references may use one another, in any order."""
+        # The registry may list a schema under another name than that of the type in it.
         for key in (name, *sorted(self._references)):
             if name not in self.named and key in self._references:
                 self.type_of(json.loads(self._references.pop(key)), "", ())
 
-    def _definition(self, avro: dict[str, Any], around: str, path: Path) -> AvroType:
-        name = _full_name(avro["name"], avro.get("namespace", around))
+    def _definition(self, avro: dict[str, Any], outer_namespace: str, path: Path) -> AvroType:
+        name = _full_name(avro["name"], avro.get("namespace", outer_namespace))
         kind = "record" if avro["type"] == "error" else avro["type"]
-        known = self.named[name] = AvroType(kind, name)  # before its fields, which may name it
+        definition = self.named[name] = AvroType(kind, name)  # first: its fields may refer to it
         if kind == "enum":
-            known.attributes = {"symbols": list(avro["symbols"])}
+            definition.attributes = {"symbols": list(avro["symbols"])}
         elif kind == "fixed":
-            known.attributes = {"size": int(avro["size"]), **_logical(avro)}
+            definition.attributes = {"size": int(avro["size"]), **_logical(avro)}
         else:
             namespace = name.rpartition(".")[0]
-            known.parts = _distinct(
+            definition.parts = _distinct(
                 (part["name"], self.type_of(part["type"], namespace, (*path, part["name"])))
                 for part in avro["fields"]
             )
-            known.docs = {part["name"]: part.get("doc") for part in avro["fields"]}
-        return known
+            definition.docs = {part["name"]: part.get("doc") for part in avro["fields"]}
+        return definition
 
 
-def _full_name(name: str, around: str | None) -> str:
+def _full_name(name: str, outer_namespace: str | None) -> str:
     """Avro's rule: a name with dots is complete; others take the nearest namespace."""
-    return name if "." in name or not around else f"{around}.{name}"
+    return name if "." in name or not outer_namespace else f"{outer_namespace}.{name}"
 
 
 def _logical(avro: dict[str, Any]) -> dict[str, Any]:
     if avro.get("logicalType") not in _LOGICAL_TYPES.get(avro["type"], ()):
         return {}
-    known = ("logicalType", "precision", "scale")
-    return {name: avro[name] for name in known if name in avro}
+    names = ("logicalType", "precision", "scale")
+    return {name: avro[name] for name in names if name in avro}
 
 
 def _distinct(parts: Iterable[tuple[str, AvroType]]) -> dict[str, AvroType]:
-    found: dict[str, AvroType] = {}
+    distinct: dict[str, AvroType] = {}
     for name, part in parts:
-        if name in found:
+        if name in distinct:
             raise ValueError(f"{name} twice")
-        found[name] = part
-    return found
+        distinct[name] = part
+    return distinct

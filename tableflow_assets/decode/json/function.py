@@ -1,6 +1,7 @@
-"""The function that reads JSON in Spark: ours, in Java, from a catalog of such functions.
+"""Our Java function that reads JSON in Spark.
 
-It reads a text whole and strictly, as a value of one shape, and says what is wrong with it if it is not.
+It reads a whole text strictly as a value of one shape, or says what is wrong with it. The shape is in
+the name by which the function is looked up in its catalog.
 """
 
 from __future__ import annotations
@@ -21,16 +22,16 @@ _AS_SENT = "AS_SENT"
 
 def read_json(data: Column, shape: Shape | None, header_bytes: int) -> Column:
     """A struct of `value` and `problem`; without a shape the value is the text as it was sent."""
-    said = {"headerBytes": header_bytes, "shape": _said(shape) if shape else _AS_SENT}
-    return F.call_function(f"{CATALOG}.{quoted(json.dumps(said))}", data)
+    name = {"headerBytes": header_bytes, "shape": _as_json(shape) if shape else _AS_SENT}
+    return F.call_function(f"{CATALOG}.{quoted(json.dumps(name))}", data)
 
 
-def _said(shape: Shape) -> Any:
-    """As `Shape.java` takes it."""
+def _as_json(shape: Shape) -> Any:
+    """In the form that `Shape.java` parses."""
     if isinstance(shape, Struct):
-        return {"struct": [[p.key, p.column, _said(p.shape)] for p in shape.properties]}
+        return {"struct": [[p.key, p.column, _as_json(p.shape)] for p in shape.properties]}
     if isinstance(shape, ListOf):
-        return {"list": _said(shape.element)}
+        return {"list": _as_json(shape.element)}
     if isinstance(shape, MapOf):
-        return {"map": _said(shape.value)}
+        return {"map": _as_json(shape.value)}
     return shape.name

@@ -1,12 +1,12 @@
 """JSON, decoded in the JVM: with a schema of the registry in Confluent's framing, or without any.
 
-Two keys are equal if their JSON is: the order of an object's properties and white space do not count,
-and `1.0` is `1`. With numbers that only a double could hold (over 38 digits, or with an exponent), and
-with a property that an object has twice, it is their bytes that must be equal.
+Two keys are equal if their JSON is: the order of an object's properties and white space do not matter,
+and `1.0` is `1`. If a number fits only a double (over 38 digits, or with an exponent), or an object has
+a property twice, the bytes must be equal.
 
-With a schema, whatever version a record names, it is read as the shape of all versions together: JSON
-brings the names of its properties along. A whole number may have a fraction of zeros, but no exponent.
-In a column of JSON text, properties are sorted, and a number of more than 38 digits is rounded.
+With a schema, a record is read as the merged shape of all versions, whichever version it names: JSON
+carries the names of its properties. A whole number may have a fraction of zeros, but no exponent. In a
+column of JSON text, properties are sorted, and a number of more than 38 digits is rounded.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _ONLY_A_DOUBLE = r"(?:\A|[:,\[])\s*-?(?:[0-9.]{39}|[0-9]+(?:\.[0-9]+)?[eE])"
 
 
 class _Json(Serialization):
-    """Read by one function, which finds out the value and the problem."""
+    """Read by one function, which returns the value and the problem."""
 
-    def typed(self, read: Column) -> Column:
-        return read.getField("value")
+    def typed(self, parsed: Column) -> Column:
+        return parsed.getField("value")
 
 
 class Json(_Json):
@@ -44,15 +44,15 @@ class Json(_Json):
     def parse(self, data: Column) -> Column:
         return read_json(data, None, header_bytes=0)
 
-    def problem(self, data: Column, read: Column) -> Column:
-        return F.when(F.length(data) == 0, "empty").otherwise(read.getField("problem"))
+    def problem(self, data: Column, parsed: Column) -> Column:
+        return F.when(F.length(data) == 0, "empty").otherwise(parsed.getField("problem"))
 
-    def identity(self, data: Column, read: Column) -> Column:
+    def identity(self, data: Column, parsed: Column) -> Column:
         return _identity(data)
 
 
 class JsonWithSchema(_Json):
-    """Of the versions of one subject."""
+    """JSON written with any version of one subject."""
 
     subject: Subject
 
@@ -63,7 +63,9 @@ class JsonWithSchema(_Json):
     def _shape(self) -> Shape:
         versions = self.subject.versions
         references = [dict(version.references) for version in versions]
-        return JsonSchemas(self.subject.name, [each.text for each in versions], references).shape
+        return JsonSchemas(
+            self.subject.name, [version.text for version in versions], references
+        ).shape
 
     @property
     def is_record(self) -> bool:
@@ -75,10 +77,10 @@ class JsonWithSchema(_Json):
     def parse(self, data: Column) -> Column:
         return read_json(data, self._shape, framing.HEADER_BYTES)
 
-    def problem(self, data: Column, read: Column) -> Column:
-        return framing.framing_problem(data, self.subject).otherwise(read.getField("problem"))
+    def problem(self, data: Column, parsed: Column) -> Column:
+        return framing.framing_problem(data, self.subject).otherwise(parsed.getField("problem"))
 
-    def identity(self, data: Column, read: Column) -> Column:
+    def identity(self, data: Column, parsed: Column) -> Column:
         return _identity(framing.body(data))
 
     def schema_id(self, data: Column) -> Column:
@@ -87,10 +89,10 @@ class JsonWithSchema(_Json):
 
 def _identity(body: Column) -> Column:
     text = body.cast("string")
-    in_one_spelling = F.when(~text.rlike(_ONLY_A_DOUBLE), _in_one_spelling(text))
-    return F.coalesce(in_one_spelling.cast("binary"), body)
+    canonical = F.when(~text.rlike(_ONLY_A_DOUBLE), _canonical(text))
+    return F.coalesce(canonical.cast("binary"), body)
 
 
-def _in_one_spelling(text: Column) -> Column:
-    """Null where it is no JSON, or where an object has a property twice."""
+def _canonical(text: Column) -> Column:
+    """Null if it is not JSON, or if an object has a property twice."""
     return F.to_json(F.try_parse_json(text))

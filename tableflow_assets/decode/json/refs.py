@@ -1,6 +1,6 @@
 """Where a JSON Schema's `$ref` leads: within its document, or to one of the registry's references.
 
-Nothing is ever fetched: what neither the document nor its references hold is not found.
+Nothing is ever fetched: a target must be in the document or in its references.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ _REF_STANDS_ALONE = (DRAFT4, DRAFT6, DRAFT7)
 
 
 class RefNotFound(Exception):
-    """Neither the document nor its references hold what a `$ref` names."""
+    """Neither the document nor its references hold the target of a `$ref`."""
 
 
 @dataclass(frozen=True)
-class Place:
-    """A schema within its document: what it says, and where its own `$ref`s count from."""
+class SchemaNode:
+    """A schema within its document, and what its own `$ref`s are relative to."""
 
     schema: Any
     _resolver: Any
@@ -35,30 +35,30 @@ class Place:
         """Beside a `$ref`, the drafts up to 7 ignore everything else."""
         return self._draft in _REF_STANDS_ALONE
 
-    def within(self, schema: Any) -> Place:
-        """A schema that is written inside this one."""
+    def within(self, schema: Any) -> SchemaNode:
+        """A schema written inside this one."""
         inner = self._draft.create_resource(schema)
         resolver = self._resolver.in_subresource(inner) if _id_of(inner) else self._resolver
-        return Place(schema, resolver, self._draft)
+        return SchemaNode(schema, resolver, self._draft)
 
-    def follow(self, ref: str) -> Place:
+    def follow(self, ref: str) -> SchemaNode:
         try:
-            found = self._resolver.lookup(ref)
-        # The library takes for granted that documents are well-formed: not every registry checks.
+            target = self._resolver.lookup(ref)
+        # The library assumes well-formed documents, which not every registry checks.
         except (Unresolvable, LookupError, TypeError, ValueError, AttributeError) as error:
             raise RefNotFound(ref) from error
-        if not isinstance(found.contents, dict | bool):
+        if not isinstance(target.contents, dict | bool):
             raise RefNotFound(ref)
-        return Place(found.contents, found.resolver, self._draft)
+        return SchemaNode(target.contents, target.resolver, self._draft)
 
 
-def root_of(text: str, references: Mapping[str, str]) -> Place:
+def root_of(text: str, references: Mapping[str, str]) -> SchemaNode:
     """The outermost schema of a document; ``references`` by the names that its `$ref`s use."""
     root = _document(text)
-    others = {name: _document(other) for name, other in references.items()}
-    named = Registry().with_resources(_by_every_spelling(root, others).items())
-    resolver = named.with_resource(_id_of(root), root).resolver(_id_of(root))
-    return Place(root.contents, resolver, _draft_of(root.contents))
+    referenced = {name: _document(reference) for name, reference in references.items()}
+    registry = Registry().with_resources(_by_every_uri(root, referenced).items())
+    resolver = registry.with_resource(_id_of(root), root).resolver(_id_of(root))
+    return SchemaNode(root.contents, resolver, _draft_of(root.contents))
 
 
 def _document(text: str) -> Resource[Any]:
@@ -67,12 +67,11 @@ def _document(text: str) -> Resource[Any]:
 
 
 def _draft_of(contents: Any) -> Specification[Any]:
-    """Draft 7 where the document does not say, as Confluent's registry reads it."""
-    named = contents.get("$schema") if isinstance(contents, dict) else None
-    old_drafts = str(named).replace(
-        "https://json-schema.org/draft-0", "http://json-schema.org/draft-0"
-    )
-    return specification_with(old_drafts, default=DRAFT7)
+    """Draft 7 if the document does not say, as Confluent's registry has it."""
+    uri = contents.get("$schema") if isinstance(contents, dict) else None
+    # The official URIs of the old drafts begin with http, but https is often seen.
+    uri = str(uri).replace("https://json-schema.org/draft-0", "http://json-schema.org/draft-0")
+    return specification_with(uri, default=DRAFT7)
 
 
 def _id_of(document: Resource[Any]) -> str:
@@ -83,14 +82,14 @@ def _id_of(document: Resource[Any]) -> str:
     return (document.id() or "") if has_id else ""
 
 
-def _by_every_spelling(
-    root: Resource[Any], others: Mapping[str, Resource[Any]]
+def _by_every_uri(
+    root: Resource[Any], referenced: Mapping[str, Resource[Any]]
 ) -> dict[str, Resource[Any]]:
-    """A `$ref` is relative to the `$id` of the document it stands in, a reference's name is not."""
-    ids = [_id_of(document) for document in (root, *others.values())]
+    """A `$ref` is relative to the `$id` of its document, a reference's name in the registry is not."""
+    ids = [_id_of(document) for document in (root, *referenced.values())]
     relative = {
         urljoin(base, name): document
-        for base in (*others, *ids)
-        for name, document in others.items()
+        for base in (*referenced, *ids)
+        for name, document in referenced.items()
     }
-    return relative | dict(others)
+    return relative | dict(referenced)

@@ -12,7 +12,7 @@
 | object with properties                                | struct                                   |
 | object with only `additionalProperties`, a schema     | map of strings                           |
 | allOf, `$ref`                                         | all that they say together               |
-| oneOf, anyOf, several types                           | the least that takes all (see below)     |
+| oneOf, anyOf, several types                           | the narrowest that fits all (see below)  |
 | null beside something else, in any spelling           | that something: every column may be NULL |
 | anything else                                         | string with JSON text                    |
 
@@ -27,23 +27,23 @@
 
 A Decimal stays text because its schema says "number", while the converter's default is to write base64.
 
-"Anything else" are tuples, objects of which nothing is known, types that contain themselves (from
-where they come again), what is nested in more than eight others, and schemas that allow anything, or
-values of different types. Of integers and numbers the least that takes all is number, of strings in
-different formats string. Of several objects it is one struct with the properties of all: a query can
-use those, but would have to take JSON text apart, and nothing is lost, for a property that an object
-does not have is NULL. Only a property that has another type in each becomes JSON text itself.
+"Anything else" means tuples, objects without any known property, types that contain themselves (from
+their second occurrence on), whatever is nested more than eight levels deep, and schemas that allow
+anything, or values of different types. The narrowest type that fits integers and numbers is number;
+for strings of different formats it is string. Several objects become one struct with the properties of
+all, which queries can use directly, unlike JSON text; a property that an object does not have is NULL.
+Only a property whose types differ becomes JSON text itself.
 
-Not columns: properties that no schema names, even where `additionalProperties` allows them or gives
-them a type beside `properties`; `patternProperties`; what only `if`, `then`, `else`, `not` or
-`dependentSchemas` name. Bounds, patterns and other formats do not change a type: an integer that does
-not fit into 64 bits is a value that does not fit into its column.
+No columns are made of properties that no schema names, even where `additionalProperties` allows them or
+gives them a type beside `properties`; of `patternProperties`; of what only `if`, `then`, `else`, `not` or
+`dependentSchemas` name. Bounds, patterns and other formats do not change a type: an integer of more
+than 64 bits is a value that does not fit its column.
 
-What the root becomes if it is no object with properties is the type of one column, `value`.
+A root that is not an object with properties becomes a single column, `value`.
 
 Columns are named as `column_names` says. Refused: a `$ref` to what the registry does not hold (nothing
-is fetched), names that differ only in case, versions of which some are objects with properties and
-others are not, and schemas too large or too deep for a table.
+is fetched), names that differ only in case, subjects where some versions are objects with properties
+and others are not, and schemas too large or too deep for a table.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ from pyiceberg.types import IcebergType
 from tableflow_assets.base.errors import IncompatibleSchema
 from tableflow_assets.decode.column_names import column_name
 from tableflow_assets.decode.columns import ColumnBuilder, Path
-from tableflow_assets.decode.json.refs import Place, RefNotFound, root_of
+from tableflow_assets.decode.json.refs import RefNotFound, SchemaNode, root_of
 from tableflow_assets.decode.json.shape import (
     Leaf,
     ListOf,
@@ -72,7 +72,7 @@ from tableflow_assets.decode.json.shape import (
     type_of,
 )
 
-# Schemas that refer to each other a lot are, written out, larger than any table could be.
+# Schemas that refer to each other a lot can, written out, be larger than any table.
 MOST_PARTS = 50_000
 MOST_LEVELS = 64
 MOST_COLUMN_LEVELS = 8  # Spark Connect's client cannot send the expressions for more than 10
@@ -97,8 +97,8 @@ _CONNECT_INTEGERS = {
 class JsonSchemas:
     """All registered versions of a subject, oldest first.
 
-    ``references`` has, for each version, the texts of the schemas it refers to, and of those that
-    these refer to, by the names that the registry has for them.
+    ``references`` has, for each version, the texts of the schemas it refers to, directly or through
+    others, by their names in the registry.
     """
 
     def __init__(
@@ -109,10 +109,10 @@ class JsonSchemas:
 
     @cached_property
     def shape(self) -> Shape:
-        """For the reader: which JSON key becomes which column, and what stands in the JSON.
+        """For the reader: which JSON key becomes which column, and what its JSON looks like.
 
-        Over all versions: the newest's properties in their order, then those that only older versions
-        have. A property has the newest's type; objects are merged property by property.
+        It covers all versions: the newest's properties in their order, then those that only older
+        versions have. A property has the newest's type; objects are merged property by property.
         """
         newest, *older = (
             _Version(self.subject).shape(text, references)
@@ -123,11 +123,11 @@ class JsonSchemas:
         return to_depth(reduce(newest_of, older, newest), MOST_COLUMN_LEVELS)
 
     def _refuse_another_kind_of_table(self, newest: Shape, older: Iterable[Shape]) -> None:
-        """Unlike the change of a column's type, nothing else would notice it."""
+        """Checked here because, unlike a changed column type, nothing else would notice it."""
         is_record = isinstance(newest, Struct)
         says_nothing = (Leaf.JSON, Leaf.NULL) if is_record else ()
         if any(
-            isinstance(each, Struct) != is_record and each not in says_nothing for each in older
+            isinstance(shape, Struct) != is_record and shape not in says_nothing for shape in older
         ):
             raise IncompatibleSchema(
                 f"Some versions of {self.subject} are an object with properties, others are not, so"
@@ -139,15 +139,15 @@ class JsonSchemas:
         return type_of(self.shape, builder)
 
 
-class _Found(NamedTuple):
+class _Documented(NamedTuple):
     shape: Shape
     doc: str | None = None
 
 
 class _Version:
-    """One walk over one version.
+    """A single walk over one version.
 
-    ``inside``, where it is passed on, are the schemas around the one being looked at.
+    ``enclosing`` holds the ids of the schemas around the current one.
     """
 
     def __init__(self, subject: str) -> None:
@@ -157,96 +157,102 @@ class _Version:
     def shape(self, text: str, references: Mapping[str, str]) -> Shape:
         return self._read(root_of(text, references), (), frozenset()).shape
 
-    def _read(self, place: Place, path: Path, inside: frozenset[int]) -> _Found:
-        schema = place.schema
+    def _read(self, node: SchemaNode, path: Path, enclosing: frozenset[int]) -> _Documented:
+        schema = node.schema
         if not isinstance(schema, dict):
-            return _Found(Leaf.NULL if schema is False else Leaf.JSON)
-        if id(schema) in inside:
-            return _Found(Leaf.JSON)
+            return _Documented(Leaf.NULL if schema is False else Leaf.JSON)
+        if id(schema) in enclosing:
+            return _Documented(Leaf.JSON)
         self._parts += 1
         if self._parts > MOST_PARTS:
             raise self._errors.unsupported((), f"written out, it has over {MOST_PARTS:,} parts")
-        if len(inside) == MOST_LEVELS:
+        if len(enclosing) == MOST_LEVELS:
             raise self._errors.unsupported(path, f"it is nested in more than {MOST_LEVELS} others")
-        inside |= {id(schema)}
+        enclosing |= {id(schema)}
         parts = [
-            self._read(self._target(place, schema[key], path), path, inside)
+            self._read(self._target(node, schema[key], path), path, enclosing)
             for key in _REFS
             if isinstance(schema.get(key), str)
         ]
-        if not (parts and place.ref_stands_alone):
+        if not (parts and node.ref_stands_alone):
             parts = [
-                _Found(self._own(place, path, inside)),
+                _Documented(self._own(node, path, enclosing)),
                 *parts,
-                *(self._read(part, path, inside) for part in _listed(place, "allOf")),
-                *(self._any(_listed(place, key), path, inside) for key in ("oneOf", "anyOf")),
+                *(self._read(part, path, enclosing) for part in _subschemas(node, "allOf")),
+                *(self._any(_subschemas(node, key), path, enclosing) for key in ("oneOf", "anyOf")),
             ]
         shape = reduce(both, (part.shape for part in parts))
         docs = (_own_doc(schema), *(part.doc for part in parts))
-        return _Found(shape, next((doc for doc in docs if doc), None))
+        return _Documented(shape, next((doc for doc in docs if doc), None))
 
-    def _target(self, place: Place, ref: str, path: Path) -> Place:
+    def _target(self, node: SchemaNode, ref: str, path: Path) -> SchemaNode:
         try:
-            return place.follow(ref)
+            return node.follow(ref)
         except RefNotFound:
             raise self._errors.unsupported(
                 path, f"it refers to {ref!r}, which neither the schema nor its references hold"
             ) from None
 
-    def _any(self, branches: Iterable[Place], path: Path, inside: frozenset[int]) -> _Found:
-        found = [self._read(branch, path, inside) for branch in branches]
-        possible = [each for each in found if each.shape is not Leaf.NULL]
+    def _any(
+        self, branches: Iterable[SchemaNode], path: Path, enclosing: frozenset[int]
+    ) -> _Documented:
+        readings = [self._read(branch, path, enclosing) for branch in branches]
+        possible = [reading for reading in readings if reading.shape is not Leaf.NULL]
         if len(possible) == 1:
             return possible[0]
         if not possible:
-            return _Found(Leaf.NULL if found else Leaf.JSON)
-        return _Found(reduce(either, (each.shape for each in possible)))
+            return _Documented(Leaf.NULL if readings else Leaf.JSON)
+        return _Documented(reduce(either, (reading.shape for reading in possible)))
 
-    def _own(self, place: Place, path: Path, inside: frozenset[int]) -> Shape:
-        """What a schema says by itself."""
-        kinds = place.schema.get("type", _implied_type(place.schema))
+    def _own(self, node: SchemaNode, path: Path, enclosing: frozenset[int]) -> Shape:
+        """What a schema says without its `$ref`s and combinations."""
+        kinds = node.schema.get("type", _implied_type(node.schema))
         if kinds is None:
-            return _of_values(place.schema)
+            return _of_values(node.schema)
         shapes = [
-            self._typed(kind, place, path, inside)
+            self._typed(kind, node, path, enclosing)
             for kind in (kinds if isinstance(kinds, list) else [kinds])
         ]
         return reduce(either, shapes) if shapes else Leaf.JSON
 
-    def _typed(self, kind: object, place: Place, path: Path, inside: frozenset[int]) -> Shape:
+    def _typed(
+        self, kind: object, node: SchemaNode, path: Path, enclosing: frozenset[int]
+    ) -> Shape:
         if kind == "object":
-            return self._object(place, path, inside)
+            return self._object(node, path, enclosing)
         if kind == "array":
-            return self._array(place, path, inside)
-        return _leaf(kind, place.schema)
+            return self._array(node, path, enclosing)
+        return _leaf(kind, node.schema)
 
-    def _object(self, place: Place, path: Path, inside: frozenset[int]) -> Shape:
-        schema, properties = place.schema, place.schema.get("properties")
+    def _object(self, node: SchemaNode, path: Path, enclosing: frozenset[int]) -> Shape:
+        schema, properties = node.schema, node.schema.get("properties")
         if isinstance(properties, dict) and properties:
-            known = [
-                self._property(key, place.within(properties[key]), path, inside)
+            members = [
+                self._property(key, node.within(properties[key]), path, enclosing)
                 for key in _in_order(properties)
                 if properties[key] is not False
             ]
-            return Struct(tuple(known)) if known else Leaf.JSON
+            return Struct(tuple(members)) if members else Leaf.JSON
         additional = schema.get("additionalProperties")
         if isinstance(additional, dict) and additional and "patternProperties" not in schema:
-            value = self._read(place.within(additional), (*path, "value"), inside)
+            value = self._read(node.within(additional), (*path, "value"), enclosing)
             return MapOf(value.shape)
         return Leaf.JSON
 
-    def _property(self, key: str, place: Place, path: Path, inside: frozenset[int]) -> Property:
+    def _property(
+        self, key: str, node: SchemaNode, path: Path, enclosing: frozenset[int]
+    ) -> Property:
         path = (*path, column_name(key))
         if any("\ud800" <= character <= "\udfff" for character in key):
             raise self._errors.unsupported(path, "its name is not valid Unicode")
-        found = self._read(place, path, inside)
-        return Property(key, found.shape, found.doc)
+        shape, doc = self._read(node, path, enclosing)
+        return Property(key, shape, doc)
 
-    def _array(self, place: Place, path: Path, inside: frozenset[int]) -> Shape:
-        items = place.schema.get("items", True)
-        if isinstance(items, list) or "prefixItems" in place.schema:
+    def _array(self, node: SchemaNode, path: Path, enclosing: frozenset[int]) -> Shape:
+        items = node.schema.get("items", True)
+        if isinstance(items, list) or "prefixItems" in node.schema:
             return Leaf.JSON
-        return ListOf(self._read(place.within(items), (*path, "element"), inside).shape)
+        return ListOf(self._read(node.within(items), (*path, "element"), enclosing).shape)
 
 
 def _leaf(kind: object, schema: dict[str, Any]) -> Leaf:
@@ -258,8 +264,8 @@ def _leaf(kind: object, schema: dict[str, Any]) -> Leaf:
         return _string(schema)
     connect_type = str(schema.get("connect.type"))
     if kind == "integer":
-        known = _CONNECT_INTEGERS.get(str(schema.get("title")))
-        return known or _CONNECT_NUMBERS.get(connect_type, Leaf.LONG)
+        logical = _CONNECT_INTEGERS.get(str(schema.get("title")))
+        return logical or _CONNECT_NUMBERS.get(connect_type, Leaf.LONG)
     if kind == "number":
         return _CONNECT_NUMBERS.get(connect_type, Leaf.DOUBLE)
     return Leaf.JSON
@@ -273,7 +279,7 @@ def _string(schema: dict[str, Any]) -> Leaf:
 
 
 def _implied_type(schema: dict[str, Any]) -> str | None:
-    """What a schema without a `type` is nevertheless about."""
+    """The type that a schema's other keywords imply, if it has no `type`."""
     if "properties" in schema or "additionalProperties" in schema:
         return "object"
     return "array" if "items" in schema or "prefixItems" in schema else None
@@ -293,13 +299,13 @@ def _of_value(value: object) -> Shape:
     return kinds.get(type(value), Leaf.JSON)
 
 
-def _listed(place: Place, key: str) -> list[Place]:
-    schemas = place.schema.get(key)
-    return [place.within(schema) for schema in schemas] if isinstance(schemas, list) else []
+def _subschemas(node: SchemaNode, key: str) -> list[SchemaNode]:
+    schemas = node.schema.get(key)
+    return [node.within(schema) for schema in schemas] if isinstance(schemas, list) else []
 
 
 def _in_order(properties: dict[str, Any]) -> list[str]:
-    """As they are written; Kafka Connect writes them in any order, and numbers them."""
+    """As written, unless they are numbered, as by Kafka Connect, which writes them in any order."""
     numbers = {
         key: schema.get("connect.index") if isinstance(schema, dict) else None
         for key, schema in properties.items()

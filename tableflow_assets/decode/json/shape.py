@@ -1,7 +1,6 @@
-"""What JSON values look like, and how two descriptions of a value become one.
+"""The shape of JSON values, and how two shapes are merged.
 
-This is what a reader needs: the keys as they stand in the JSON, the columns they become, and what
-each value is.
+A shape has what a reader needs: the keys in the JSON, the columns they become, and what each value is.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from tableflow_assets.decode.type_mapping import JSON
 
 
 class Leaf(Enum):
-    """A value that is one column; the text says what stands in the JSON."""
+    """A value that is one column; the text says what the JSON looks like."""
 
     BOOLEAN = "true or false"
     INT = "a whole number of 32 bits"
@@ -68,7 +67,7 @@ class Property:
 
 Shape: TypeAlias = Leaf | ListOf | MapOf | Struct
 
-# The next more general one; JSON, which takes anything, is that of all that are not listed.
+# The next more general shape; for any other it is JSON, which fits anything.
 _MORE_GENERAL: dict[Shape, Leaf] = {
     Leaf.INT: Leaf.LONG,
     Leaf.EPOCH_DAYS: Leaf.LONG,
@@ -84,8 +83,8 @@ _MORE_GENERAL: dict[Shape, Leaf] = {
 def type_of(shape: Shape, builder: ColumnBuilder, path: Path = ()) -> IcebergType:
     if isinstance(shape, Struct):
         fields = [
-            builder.field(each.column, type_of(each.shape, builder, (*path, each.column)), each.doc)
-            for each in shape.properties
+            builder.field(p.column, type_of(p.shape, builder, (*path, p.column)), p.doc)
+            for p in shape.properties
         ]
         return builder.struct(fields, path)
     if isinstance(shape, ListOf):
@@ -96,7 +95,7 @@ def type_of(shape: Shape, builder: ColumnBuilder, path: Path = ()) -> IcebergTyp
 
 
 def to_depth(shape: Shape, levels: int) -> Shape:
-    """What is nested in more levels than these is JSON text."""
+    """The shape with everything below so many levels as JSON text."""
     if isinstance(shape, Leaf):
         return shape
     if levels == 0:
@@ -105,9 +104,7 @@ def to_depth(shape: Shape, levels: int) -> Shape:
         return ListOf(to_depth(shape.element, levels - 1))
     if isinstance(shape, MapOf):
         return MapOf(to_depth(shape.value, levels - 1))
-    return Struct(
-        tuple(replace(each, shape=to_depth(each.shape, levels - 1)) for each in shape.properties)
-    )
+    return Struct(tuple(replace(p, shape=to_depth(p.shape, levels - 1)) for p in shape.properties))
 
 
 def newest_of(newest: Shape, older: Shape) -> Shape:
@@ -116,28 +113,28 @@ def newest_of(newest: Shape, older: Shape) -> Shape:
 
 
 def either(first: Shape, second: Shape) -> Shape:
-    """A value that is one or the other: the least general shape that takes both."""
-
-    def least_general(one: Shape, two: Shape) -> Shape:
-        if Leaf.NULL in (one, two):
-            return two if one is Leaf.NULL else one
-        of_two = list(_widening(two))
-        return next(shape for shape in _widening(one) if shape in of_two)
-
-    return _merged(first, second, least_general)
+    """A value of one shape or the other: the least general shape that fits both."""
+    return _merged(first, second, _least_general)
 
 
 def both(first: Shape, second: Shape) -> Shape:
-    """A value that is one and the other: the more precise; anything, where they contradict."""
+    """A value of both shapes: the more precise of them; JSON if they contradict each other."""
+    return _merged(first, second, _more_precise)
 
-    def more_precise(one: Shape, two: Shape) -> Shape:
-        if Leaf.NULL in (one, two):
-            return Leaf.NULL
-        if two in list(_widening(one)):
-            return one
-        return two if one in list(_widening(two)) else Leaf.JSON
 
-    return _merged(first, second, more_precise)
+def _least_general(first: Shape, second: Shape) -> Shape:
+    if Leaf.NULL in (first, second):
+        return second if first is Leaf.NULL else first
+    wider = list(_widening(second))
+    return next(shape for shape in _widening(first) if shape in wider)
+
+
+def _more_precise(first: Shape, second: Shape) -> Shape:
+    if Leaf.NULL in (first, second):
+        return Leaf.NULL
+    if second in list(_widening(first)):
+        return first
+    return second if first in list(_widening(second)) else Leaf.JSON
 
 
 def _widening(shape: Shape) -> Iterator[Shape]:
@@ -160,12 +157,11 @@ def _merged(first: Shape, second: Shape, decide: Callable[[Shape, Shape], Shape]
 def _merged_struct(
     first: Struct, second: Struct, decide: Callable[[Shape, Shape], Shape]
 ) -> Struct:
-    known = {each.key: each for each in first.properties}
-    for each in second.properties:
-        if each.key in known:
-            one = known[each.key]
-            shape = _merged(one.shape, each.shape, decide)
-            known[each.key] = Property(each.key, shape, one.doc or each.doc)
+    properties = {p.key: p for p in first.properties}
+    for p in second.properties:
+        if match := properties.get(p.key):
+            shape = _merged(match.shape, p.shape, decide)
+            properties[p.key] = Property(p.key, shape, match.doc or p.doc)
         else:
-            known[each.key] = each
-    return Struct(tuple(known.values()))
+            properties[p.key] = p
+    return Struct(tuple(properties.values()))

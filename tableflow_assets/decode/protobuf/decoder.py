@@ -1,8 +1,8 @@
 """Decodes Kafka values in Confluent's Protobuf format: `0`, schema id, message indexes, the message.
 
-Whole Arrow arrays at a time. A field that stands in a record with another wire type than the schema's
-is skipped, as by every Protobuf reader: it counts as a field that the schema does not know. Of a
-oneof that a record has several members of, all are in the row.
+Whole Arrow arrays at a time. A field whose wire type in a record differs from the schema's is skipped,
+as by every Protobuf reader: it counts as a field that the schema does not have. If a record has several
+members of a oneof, all of them are in the row.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ WRONG_INDEX = "wrong_message_index"
 TOO_MANY = "too_many_values"
 PROBLEMS = (NOT_FRAMED, UNKNOWN_ID, WRONG_INDEX, MALFORMED, INVALID_UTF8, OUT_OF_RANGE, TOO_MANY)
 
-_LONGEST_INDEXES = 128  # bytes of message indexes that are looked at
-# More undecodable messages than these are looked for one by one: halving would take longer.
+_LONGEST_INDEXES = 128  # bytes of message indexes that are read at most
+# From so many undecodable messages on, halving takes longer than trying one by one.
 _MOST_BY_HALVING = 100
 
 
@@ -52,7 +52,7 @@ class _Group:
 
 
 class ProtobufDecoder:
-    """Of one topic's values. Plain data until it first decodes, so that it can be pickled."""
+    """Decodes one topic's values. Plain data until it first decodes, so that it can be pickled."""
 
     def __init__(self, shape: Struct, versions: Iterable[Version]) -> None:
         self._shape = shape
@@ -86,7 +86,7 @@ class ProtobufDecoder:
         return pa.concat_arrays(rows), pa.concat_arrays(problems)
 
     def _pieces(self, framed: pa.Array) -> Iterator[pa.Array]:
-        """Such that what decoding needs for a while is no more for many records than for one."""
+        """Slices so small that decoding needs no more memory for many records than for one."""
         sizes = np.cumsum(np.asarray(pc.fill_null(pc.binary_length(framed), 0), np.int64))
         cuts = np.flatnonzero(np.diff(sizes // self._longest_harmless, prepend=0))
         for begin, end in pairwise((0, *map(int, cuts), len(framed))):
@@ -94,7 +94,7 @@ class ProtobufDecoder:
 
     def _decode(self, framed: pa.Array) -> tuple[pa.StructArray, pa.StringArray]:
         problems = _Problems(len(framed))
-        places = np.full(len(framed), -1, np.int64)  # of each record: in the decoded arrays
+        places = np.full(len(framed), -1, np.int64)  # of each record in the decoded arrays
         arrays: list[pa.StructArray] = []
         frames = Frames(framed)
         for group in self._groups(frames, problems):
@@ -111,9 +111,8 @@ class ProtobufDecoder:
 
     def _groups(self, frames: Frames, problems: _Problems) -> Iterator[_Group]:
         problems.put(frames.valid & ~frames.framed, NOT_FRAMED)
-        left = frames.framed.copy()
-        for schema_id in np.unique(frames.ids[left]):
-            of_id = left & (frames.ids == schema_id)
+        for schema_id in np.unique(frames.ids[frames.framed]):
+            of_id = frames.framed & (frames.ids == schema_id)
             version = self._versions.get(int(schema_id))
             if version is None:
                 problems.put(of_id, UNKNOWN_ID)
@@ -182,21 +181,21 @@ class _Problems:
 
 
 def _by_start(
-    version: Version, indexes: Indexes, frames: Frames, left: Any, problems: _Problems
+    version: Version, indexes: Indexes, frames: Frames, pending: Any, problems: _Problems
 ) -> Iterator[_Group]:
     usual = [zigzag(len(indexes)) + b"".join(map(zigzag, indexes))]
     if indexes == (0,):
         usual.insert(0, b"\0")
     for encoded in usual:
-        found = frames.matches(left, HEADER, encoded)
-        left = left & ~found
-        if found.any():
-            yield _Group(version, np.flatnonzero(found), HEADER + len(encoded))
+        matches = frames.matches(pending, HEADER, encoded)
+        pending = pending & ~matches
+        if matches.any():
+            yield _Group(version, np.flatnonzero(matches), HEADER + len(encoded))
     unusual: dict[int, list[int]] = {}
-    for row in map(int, np.flatnonzero(left)):
+    for row in map(int, np.flatnonzero(pending)):
         beginning = frames.beginning(row, HEADER, _LONGEST_INDEXES)
-        found_indexes, length = read_indexes(beginning)
-        if found_indexes == indexes:
+        record_indexes, length = read_indexes(beginning)
+        if record_indexes == indexes:
             unusual.setdefault(length, []).append(row)
         else:
             problems.put(row, WRONG_INDEX)
@@ -212,14 +211,14 @@ def _without(bad: list[int], array: pa.Array, rows: Ints) -> tuple[pa.Array, Int
 
 
 def _undecodable(wire: WireReader, messages: pa.Array) -> dict[int, str]:
-    """The place of every message that cannot be decoded, and its problem.
+    """The position of every message that cannot be decoded, and its problem.
 
-    Each is judged by the same reader, so that its neighbours never decide what becomes of a record.
+    Each is read by itself in the end, so that a record's fate never depends on its neighbours.
     """
     bad: dict[int, str] = {}
-    waiting = [(0, len(messages))]
-    while waiting:
-        begin, end = waiting.pop()
+    pending = [(0, len(messages))]
+    while pending:
+        begin, end = pending.pop()
         try:
             wire.read(messages.slice(begin, end - begin))
         except Undecodable as error:
@@ -227,7 +226,7 @@ def _undecodable(wire: WireReader, messages: pa.Array) -> dict[int, str]:
                 bad[begin] = error.problem
             elif len(bad) < _MOST_BY_HALVING:
                 middle = (begin + end) // 2
-                waiting += [(middle, end), (begin, middle)]
+                pending += [(middle, end), (begin, middle)]
             else:
-                waiting += [(row, row + 1) for row in range(begin, end)]
+                pending += [(row, row + 1) for row in range(begin, end)]
     return bad

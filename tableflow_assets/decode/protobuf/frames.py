@@ -17,7 +17,7 @@ Ints = npt.NDArray[np.int64]
 
 
 class Frames:
-    """The bytes of an array of records, and what stands at their beginnings."""
+    """The bytes of an array of records, and what their headers say."""
 
     def __init__(self, framed: pa.Array) -> None:
         _, offsets, data = framed.buffers()
@@ -34,18 +34,17 @@ class Frames:
         whole = parts[0] << 24 | parts[1] << 16 | parts[2] << 8 | parts[3]
         self.ids[self.framed] = whole.astype(np.uint32).view(np.int32)
 
-    def matches(self, among: npt.NDArray[np.bool_], at: int, wanted: bytes) -> Any:
-        """Which of them have these bytes there."""
-        found = among & (self.end - self.start >= at + len(wanted))
-        for place, byte in enumerate(wanted, start=at):
-            rows = np.flatnonzero(found)
-            found[rows] = self.data[self.start[rows] + place] == byte
-        return found
+    def matches(self, among: npt.NDArray[np.bool_], at: int, content: bytes) -> Any:
+        """Which of them have this content at this position."""
+        matches = among & (self.end - self.start >= at + len(content))
+        for place, byte in enumerate(content, start=at):
+            rows = np.flatnonzero(matches)
+            matches[rows] = self.data[self.start[rows] + place] == byte
+        return matches
 
     def after(self, at: int, rows: Ints) -> pa.Array:
-        """What these have from that byte on."""
-        # Beginnings and rests in turn, which are the same bytes in the same order: nothing is copied
-        # but the rests that are taken.
+        """The content of these rows from that byte on."""
+        # Heads and tails alternate over the same buffer, so that only the selected tails are copied.
         cuts = np.empty(2 * len(self.start) + 1, np.int32)
         cuts[0:-1:2] = self.start
         cuts[1::2] = np.minimum(self.start + at, self.end)
@@ -69,17 +68,17 @@ def zigzag(number: int) -> bytes:
 
 
 def read_indexes(content: bytes) -> tuple[Indexes | None, int]:
-    """Those at the beginning, and how many bytes they take; None where they cannot be read."""
+    """The indexes at the beginning and their length in bytes; None if they cannot be read."""
     count, at = _read_zigzag(content, 0)
     if count is None or not 0 <= count <= len(content):
         return None, 0
-    found = []
+    indexes = []
     for _ in range(count):
         index, at = _read_zigzag(content, at)
         if index is None or index < 0:
             return None, 0
-        found.append(index)
-    return tuple(found) or (0,), at
+        indexes.append(index)
+    return tuple(indexes) or (0,), at
 
 
 def _read_zigzag(content: bytes, at: int) -> tuple[int | None, int]:

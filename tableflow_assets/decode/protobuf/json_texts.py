@@ -15,7 +15,7 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError, Message
 
 _ANY = "google.protobuf.Any"
-# An Any of a type that nobody knows is printed as one of this type, under its own name.
+# An Any whose type is unknown is printed as this type, under its own name.
 _UNKNOWN = "tableflow.internal.UnknownAny"
 _SUFFIX = f"/{_UNKNOWN}"
 
@@ -30,7 +30,7 @@ class JsonTexts:
         self._holds_any: dict[str, bool] = {}
 
     def text(self, message_name: str, content: bytes) -> str | None:
-        """None where ``content`` is no such message, or one that JSON cannot express."""
+        """None if ``content`` is no such message, or one that JSON cannot express."""
         try:
             message = self._parsed(message_name, content)
             self._name_unknown(message)
@@ -65,8 +65,8 @@ class JsonTexts:
                 values = value.values() if inner is not None else ()
             else:
                 values = value if field.is_repeated else (value,)
-            for each in values:
-                self._name_unknown(each)
+            for element in values:
+                self._name_unknown(element)
 
     def _repack(self, any_value: Any) -> None:
         if not any_value.type_url:
@@ -83,23 +83,23 @@ class JsonTexts:
 
 
 def _reaches_any(kind: Descriptor) -> bool:
-    seen = {kind.full_name}
-    waiting = [kind]
-    while waiting:
-        for field in waiting.pop().fields:
+    reached = {kind.full_name}
+    pending = [kind]
+    while pending:
+        for field in pending.pop().fields:
             inner = field.message_type
-            if inner is not None and inner.full_name not in seen:
-                seen.add(inner.full_name)
-                waiting.append(inner)
-    return _ANY in seen
+            if inner is not None and inner.full_name not in reached:
+                reached.add(inner.full_name)
+                pending.append(inner)
+    return _ANY in reached
 
 
 def _restored(value: Any) -> Any:
     if isinstance(value, list):
-        return [_restored(each) for each in value]
+        return [_restored(element) for element in value]
     if not isinstance(value, dict):
         return value
-    restored = {key: _restored(each) for key, each in value.items()}
+    restored = {key: _restored(element) for key, element in value.items()}
     kind = restored.get("@type")
     if isinstance(kind, str) and kind.endswith(_SUFFIX):
         return {"@type": kind.removesuffix(_SUFFIX), "value": restored.get("value", "")}

@@ -1,4 +1,4 @@
-"""Versions of a message as one row that has room for all of them."""
+"""Versions of a message, merged into one row that fits all of them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _WIDER = {
 
 
 def merged(newer: Shape, older: Shape, builder: ColumnBuilder, path: Path = ()) -> Shape:
-    """Both as one: matched by the fields' names, in the newer's order, of the wider type."""
+    """Both as one shape: fields are matched by name, in the newer's order, with the wider type."""
     if isinstance(newer, Struct) and isinstance(older, Struct):
         return _merged_struct(newer, older, builder, path)
     if isinstance(newer, ListOf) and isinstance(older, ListOf):
@@ -31,14 +31,14 @@ def merged(newer: Shape, older: Shape, builder: ColumnBuilder, path: Path = ()) 
 
 
 def _merged_struct(newer: Struct, older: Struct, builder: ColumnBuilder, path: Path) -> Struct:
-    before = {field.name: field for field in older.fields}
+    old_fields = {field.name: field for field in older.fields}
     fields = []
     for field in newer.fields:
         shape = field.shape
-        if old := before.pop(field.name, None):
+        if old := old_fields.pop(field.name, None):
             shape = merged(shape, old.shape, builder, (*path, field.name))
         fields.append(Field(field.name, field.number, shape, field.default, field.doc))
-    return Struct(newer.message, (*fields, *before.values()))
+    return Struct(newer.message, (*fields, *old_fields.values()))
 
 
 def _wider(newer: Leaf, older: Leaf, builder: ColumnBuilder, path: Path) -> Leaf:
@@ -51,11 +51,11 @@ def _wider(newer: Leaf, older: Leaf, builder: ColumnBuilder, path: Path) -> Leaf
 
 
 def _incompatible(builder: ColumnBuilder, path: Path, newer: Shape, older: Shape) -> Exception:
-    now, before = (_called(shape) for shape in (newer, older))
-    return builder.unsupported(path, f"an older version has it as {before}, a newer one as {now}")
+    kinds = f"an older version has it as {_kind(older)}, a newer one as {_kind(newer)}"
+    return builder.unsupported(path, kinds)
 
 
-def _called(shape: Shape) -> str:
+def _kind(shape: Shape) -> str:
     if isinstance(shape, Leaf):
         return shape.kind
     return {ListOf: "list", MapOf: "map", Struct: "struct"}[type(shape)]

@@ -1,4 +1,4 @@
-"""Reads the shape of a row from a message's descriptor; the types' table is in `protobuf_shape`."""
+"""Reads the shape of a row from a message's descriptor; the table of types is in `protobuf/shape`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tableflow_assets.decode.protobuf.shape import Field, Leaf, ListOf, MapOf, S
 
 MOST_COLUMNS = 10_000
 MOST_LEVELS = 50
-# The decoder keeps a table as long as the largest number: 8 GB for the largest that Protobuf allows.
+# The decoder's memory grows with the largest field number: 8 GB for the largest that Protobuf allows.
 LARGEST_NUMBER = 1_000_000
 
 _F = FieldDescriptor
@@ -55,18 +55,18 @@ class ShapeReader:
         self._columns: dict[str, int] = {}
 
     def struct(self, message: Descriptor, path: Path = ()) -> Struct:
-        known = self._structs.get(message.full_name)
-        if known is None:
+        struct = self._structs.get(message.full_name)
+        if struct is None:
             if len(path) > MOST_LEVELS:
                 raise self._builder.unsupported(path, f"it is more than {MOST_LEVELS} levels deep")
-            # Fields in the order in which the schema has them, not by number.
+            # In the order of the schema, not by number.
             fields = tuple(self._field(field, (*path, field.name)) for field in message.fields)
-            known = self._structs[message.full_name] = Struct(message.full_name, fields)
+            struct = self._structs[message.full_name] = Struct(message.full_name, fields)
             self._refuse_too_many(message, path)
-        return known
+        return struct
 
     def _refuse_too_many(self, message: Descriptor, path: Path) -> None:
-        # Messages used twice at each of many levels make exponentially many columns.
+        # Messages used twice at each of many levels become exponentially many columns.
         number = sum(1 + self._columns.get(_name_of_type(field), 0) for field in message.fields)
         if number > MOST_COLUMNS:
             raise self._builder.unsupported(path, f"it has more than {MOST_COLUMNS} columns")
@@ -93,7 +93,9 @@ class ShapeReader:
 
     def _value(self, field: FieldDescriptor, path: Path) -> Shape:
         if field.type == _F.TYPE_GROUP:
-            raise self._builder.unsupported(path, "it is a group, which Protobuf has given up")
+            raise self._builder.unsupported(
+                path, "it is a group, which Protobuf no longer supports"
+            )
         message = field.message_type
         if message is None:
             return _scalar(field)
@@ -126,15 +128,15 @@ def _default(field: FieldDescriptor) -> Any:
 
 def contains_itself(message: Descriptor) -> bool:
     """Also true of google.protobuf.Struct, Value and ListValue, which contain each other."""
-    seen: set[str] = set()
-    waiting = [message]
-    while waiting:
-        for field in waiting.pop().fields:
+    visited: set[str] = set()
+    pending = [message]
+    while pending:
+        for field in pending.pop().fields:
             inner = field.message_type
-            if inner is None or inner.full_name in seen:
+            if inner is None or inner.full_name in visited:
                 continue
             if inner.full_name == message.full_name:
                 return True
-            seen.add(inner.full_name)
-            waiting.append(inner)
+            visited.add(inner.full_name)
+            pending.append(inner)
     return False

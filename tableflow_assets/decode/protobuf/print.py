@@ -1,7 +1,7 @@
 """A compiled Protobuf file as .proto source, for files that import it.
 
-Only what an importing file can name: messages, fields, enums and extensions. Options are left out: the
-compiled file itself takes the place of what the compiler makes of this text.
+It has only what an importing file can name: messages, fields, enums and extensions. Options are left
+out, because the compiled file itself replaces what the compiler makes of this text.
 """
 
 from __future__ import annotations
@@ -77,8 +77,8 @@ def _map(field: FieldDescriptorProto, entry: DescriptorProto) -> str:
 
 
 def _field(field: FieldDescriptorProto, proto2: bool) -> str:
-    said = proto2 or field.label == field.LABEL_REPEATED
-    label = _LABELS[field.label] if said else ""
+    has_label = proto2 or field.label == field.LABEL_REPEATED
+    label = _LABELS[field.label] if has_label else ""
     return f"{label}{_type(field)} {field.name} = {field.number};"
 
 

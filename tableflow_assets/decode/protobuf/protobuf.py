@@ -1,7 +1,7 @@
 """Confluent-framed Protobuf: whole Arrow batches, decoded in Spark's Python workers.
 
-What a worker gets are compiled schemas, and what it imports is `decode/protobuf.py` with numpy,
-pyarrow, protobuf and ptars: these, and this package, have to be installed where Spark's workers run.
+A worker gets compiled schemas and imports `decode/protobuf/decoder.py` with numpy, pyarrow, protobuf and
+ptars: these, and this package, have to be installed where Spark's workers run.
 """
 
 from __future__ import annotations
@@ -46,20 +46,20 @@ class Protobuf(Serialization):
     def parse(self, data: Column) -> Column:
         decoder = ProtobufDecoder(self.schemas.shape, self.schemas.versions)
         row = spark_type(self.type(ColumnBuilder(self.subject.name)))
-        # A method of its class: a function of this module would have the worker import all of it.
+        # The decoder's own method: a function of this module would make the worker import all of it.
         kind = f"struct<{ROW}: {row}, {PROBLEM}: string>"
         decode: Callable[[Column], Column] = arrow_udf(decoder.read, kind)  # type: ignore[call-overload]
         return decode(data)
 
-    def problem(self, data: Column, read: Column) -> Column:
-        return framing.framing_problem(data, self.subject).otherwise(read.getField(PROBLEM))
+    def problem(self, data: Column, parsed: Column) -> Column:
+        return framing.framing_problem(data, self.subject).otherwise(parsed.getField(PROBLEM))
 
-    def typed(self, read: Column) -> Column:
-        return read.getField(ROW)
+    def typed(self, parsed: Column) -> Column:
+        return parsed.getField(ROW)
 
-    def identity(self, data: Column, read: Column) -> Column:
-        """Message indexes and message: Protobuf leaves defaults out, so that a key stays the same
-        bytes in a version with more fields."""
+    def identity(self, data: Column, parsed: Column) -> Column:
+        """Message indexes and message: Protobuf leaves defaults out, so a key has the same bytes in a
+        version with more fields."""
         return framing.body(data)
 
     def schema_id(self, data: Column) -> Column:

@@ -1,6 +1,6 @@
-"""Runs Protobuf's own compiler, in a process of its own: no source can take ours along.
+"""Runs Protobuf's own compiler, in a process of its own so that no source can crash ours.
 
-A run costs less than a tenth of a second, nearly all of it the start of Python.
+A run takes less than a tenth of a second, nearly all of it Python's start.
 """
 
 from __future__ import annotations
@@ -17,35 +17,35 @@ from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSe
 from tableflow_assets.base.errors import UnsupportedSchema
 
 _LONGEST_SECONDS = 60
-_MOST_ERRORS = 3  # one mistake in a schema makes the compiler complain of all that follows
+_MOST_ERRORS = 3  # after one mistake the compiler complains about everything that follows
 _ERROR = re.compile(r".+?\.proto:(\d+:\d+:)? (?!warning: ).+")
 
 
-def compiled(wanted: Iterable[str], texts: Mapping[str, str]) -> dict[str, FileDescriptorProto]:
-    """The wanted files and all that they import, by the path that they are imported by."""
+def compiled(names: Iterable[str], texts: Mapping[str, str]) -> dict[str, FileDescriptorProto]:
+    """The named files and all that they import, by import path."""
     with TemporaryDirectory(prefix="tableflow-proto-") as folder:
         sources = Path(folder) / "sources"
         sources.mkdir()
         _write(texts, sources)
-        _run([f"./{name}" for name in wanted], sources)
+        _run([f"./{name}" for name in names], sources)
         content = (sources.parent / "compiled").read_bytes()
     return {file.name: file for file in FileDescriptorSet.FromString(content).file}
 
 
-def uncompilable(why: str) -> UnsupportedSchema:
+def uncompilable(reason: str) -> UnsupportedSchema:
     return UnsupportedSchema(
-        f"The Protobuf schema does not compile: {why}.",
+        f"The Protobuf schema does not compile: {reason}.",
         "Register a corrected version, or leave the topic out of tableflow.yaml.",
     )
 
 
 def _run(names: list[str], sources: Path) -> None:
-    # -P: without it, Python would import modules from the folder with the sources. The compiler is
-    # given no other path than this folder, so that none can be in what it says.
+    # Without -P, Python would import modules from the folder with the sources. All paths are relative,
+    # so that no error message contains a path of this machine.
     command = [sys.executable, "-P", "-m", "grpc_tools.protoc", "--proto_path=."]
     command += ["--include_imports", "--include_source_info", "--descriptor_set_out=../compiled"]
     try:
-        done = subprocess.run(
+        result = subprocess.run(
             [*command, *names],
             cwd=sources,
             stdin=subprocess.DEVNULL,
@@ -57,13 +57,14 @@ def _run(names: list[str], sources: Path) -> None:
         )
     except subprocess.TimeoutExpired:
         raise uncompilable(f"the compiler needs more than {_LONGEST_SECONDS} seconds") from None
-    if done.returncode:
-        raise uncompilable(_errors(done.stderr) or f"the compiler ended with {done.returncode}")
+    if result.returncode:
+        reason = _errors(result.stderr) or f"the compiler ended with {result.returncode}"
+        raise uncompilable(reason)
 
 
-def _errors(said: str) -> str:
-    found = [match for line in said.splitlines() if (match := _ERROR.fullmatch(line))]
-    return "; ".join(each[0].rstrip(".") for each in found[:_MOST_ERRORS])
+def _errors(output: str) -> str:
+    errors = [line for line in output.splitlines() if _ERROR.fullmatch(line)]
+    return "; ".join(error.rstrip(".") for error in errors[:_MOST_ERRORS])
 
 
 def _write(texts: Mapping[str, str], folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""The versions of a Protobuf subject as one table's columns: see `protobuf_shape` for the types."""
+"""The versions of a Protobuf subject as one table's columns: see `protobuf/shape` for the types."""
 
 from __future__ import annotations
 
@@ -42,7 +42,9 @@ class ProtobufSchemas:
     ) -> None:
         self.subject = subject
         builder = ColumnBuilder(subject)
-        sets = [(schema_id, descriptors(text, more)) for schema_id, text, more in versions]
+        sets = [
+            (schema_id, descriptors(text, references)) for schema_id, text, references in versions
+        ]
         self.message = message or message_at(sets[-1][1], [0])
         self.versions = [_version(builder, *compiled, self.message) for compiled in sets]
         shapes = [version.shape for version in self.versions if version.shape]
@@ -54,14 +56,14 @@ class ProtobufSchemas:
         self.shape = reduce(lambda newer, older: _structs(newer, older, builder), reversed(shapes))
 
     def columns(self, builder: ColumnBuilder) -> list[NestedField]:
-        """Those of all versions: the newest's in its order, then those that only older ones have."""
+        """The newest version's columns in its order, then those that only older versions have."""
         return list(builder.struct(_fields(self.shape, builder, ()), ()).fields)
 
 
 def _structs(newer: Struct, older: Struct, builder: ColumnBuilder) -> Struct:
-    both = merged(newer, older, builder)
-    assert isinstance(both, Struct)  # noqa: S101 - of two structs
-    return both
+    struct = merged(newer, older, builder)
+    assert isinstance(struct, Struct)  # noqa: S101 - of two structs
+    return struct
 
 
 def _fields(struct: Struct, builder: ColumnBuilder, path: Path) -> list[NestedField]:
@@ -86,22 +88,21 @@ def _iceberg(shape: Shape, builder: ColumnBuilder, path: Path) -> IcebergType:
 
 def message_at(descriptor_set: bytes, indexes: Sequence[int]) -> str:
     """The full name of the message that Confluent's message indexes point to."""
-    wanted = tuple(indexes)
     for name, place in _places(_main_file(descriptor_set)):
-        if place == wanted:
+        if place == tuple(indexes):
             return name
     raise UnsupportedSchema(
-        f"The Protobuf schema has no message at the indexes {list(wanted)}.",
+        f"The Protobuf schema has no message at the indexes {list(indexes)}.",
         "Register a schema with a message, the one that the topic's records hold.",
     )
 
 
-def _version(builder: ColumnBuilder, schema_id: int, compiled: bytes, wanted: str) -> Version:
+def _version(builder: ColumnBuilder, schema_id: int, compiled: bytes, message_name: str) -> Version:
     places = dict(_places(_main_file(compiled)))
-    simple = wanted.rpartition(".")[2]
-    # Another package, but the same message: a rename that the records do not show.
+    simple = _simple(message_name)
+    # The same message in another package: records do not show such a rename.
     alike = sorted((len(at), name) for name, at in places.items() if _simple(name) == simple)
-    name = wanted if wanted in places else next((name for _, name in alike), None)
+    name = message_name if message_name in places else next((name for _, name in alike), None)
     files = FileDescriptorSet.FromString(compiled)
     docs = {name: doc for file in files.file for name, doc in _docs(file)}
     for file in files.file:
@@ -129,18 +130,18 @@ def _names(descriptor_set: bytes) -> list[str]:
 
 def _places(file: FileDescriptorProto) -> Iterator[tuple[str, Indexes]]:
     prefix = f"{file.package}." if file.package else ""
-    waiting: list[tuple[str, DescriptorProto, Indexes]] = [
+    pending: list[tuple[str, DescriptorProto, Indexes]] = [
         (prefix, m, (i,)) for i, m in enumerate(file.message_type)
     ]
-    while waiting:
-        around, message, place = waiting.pop(0)
+    while pending:
+        scope, message, place = pending.pop(0)
         if not message.options.map_entry:
-            yield around + message.name, place
-        inner = f"{around}{message.name}."
-        waiting.extend((inner, m, (*place, i)) for i, m in enumerate(message.nested_type))
+            yield scope + message.name, place
+        inner = f"{scope}{message.name}."
+        pending.extend((inner, m, (*place, i)) for i, m in enumerate(message.nested_type))
 
 
-_MESSAGES, _NESTED, _FIELD = 4, 3, 2  # their numbers in descriptor.proto, which paths are made of
+_MESSAGES, _NESTED, _FIELD = 4, 3, 2  # field numbers in descriptor.proto, of which paths consist
 
 
 def _docs(file: FileDescriptorProto) -> Iterator[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""What a Protobuf message looks like as a row: plain data, which Spark's Python workers can be sent.
+"""What a Protobuf message looks like as a row: plain data, which can be sent to Spark's workers.
 
 | Protobuf                                | kind      | Iceberg        |
 |-----------------------------------------|-----------|----------------|
@@ -20,13 +20,13 @@
 | repeated, map                           | ListOf, … | list, map      |
 
 A Duration is a number of microseconds, which can be added up and compared; no engine's interval type
-can be stored in a table. A message without fields is true where it is present. An enum's number that
-the schema does not know is the number as text. A Date that names no day is NULL.
-A Timestamp that is not in the years 1 to 9999, and a Duration of more than 10,000 years, are none.
+can be stored in a table. A message without fields is true if it is present. An enum's number that the
+schema does not have becomes text. A Date that is not a day of the calendar is NULL. A Timestamp outside
+the years 1 to 9999, or a Duration of more than 10,000 years, is an error.
 
-A field without presence (proto3's plain scalars) that is not in the record has its default value, as
-every Protobuf reader sees it. One with presence is NULL. A default that a proto2 schema names is not
-applied: it says what a reader may assume, not what was sent.
+A field without presence (proto3's plain scalars) that is not in the record has its default value, as for
+every Protobuf reader. One with presence is NULL. A default in a proto2 schema is not applied: it says
+what a reader may assume, not what was sent.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from typing import Any
 class Leaf:
     kind: str
     wire: int  # the field's type as Protobuf numbers them
-    message: str = ""  # its full name, where the value is one
+    message: str = ""  # its full name, if the value is a message
     names: tuple[tuple[str, int], ...] = ()  # of an enum's values
 
 
@@ -59,7 +59,7 @@ class Field:
     name: str
     number: int
     shape: Shape
-    default: Any = None  # where the record does not have it
+    default: Any = None  # if the record does not have the field
     doc: str | None = None
 
 

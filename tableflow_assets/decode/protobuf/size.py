@@ -1,8 +1,8 @@
-"""How much a Protobuf message grows when it becomes a row: small bytes can ask for all memory.
+"""How much a Protobuf message grows when it becomes a row: a small one can exhaust all memory.
 
-An element of a list takes two bytes in the message, at least, and as a row the space of every column
-that it has. So a megabyte can ask for gigabytes, where the elements have hundreds of columns. Messages
-that are too short for that, nearly all, are not looked into.
+An element of a list takes as little as two bytes in the message, but in a row the space of all its
+columns. If elements have hundreds of columns, a megabyte becomes gigabytes. Messages too short for
+that, which is nearly all of them, are not inspected.
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ from itertools import accumulate
 
 from tableflow_assets.decode.protobuf.shape import Leaf, ListOf, MapOf, Shape, Struct
 
-MOST_VALUES = 20_000_000  # of a record: while it is decoded, they take about half a gigabyte
+MOST_VALUES = 20_000_000  # per record: about half a gigabyte while it is decoded
 _SMALLEST_ELEMENT = 2  # bytes
-_VALUE_BYTES = 8  # as large as most values are
+_VALUE_BYTES = 8  # the size of most values
 _VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
 _PAYLOAD = {_FIXED64: 8, _FIXED32: 4}
 _LONGEST_VARINT = 10
 
-# By a field's number: the values that each occurrence takes, and the same of what is inside it.
+# By field number: the values that each occurrence adds, and the same for the fields inside it.
 _Plan = dict[int, tuple[int, "_Plan"]]
 _NOTHING: tuple[int, _Plan] = (0, {})
 
 
 def longest_harmless(shape: Struct) -> int:
-    """Messages of up to so many bytes can never become too many values."""
+    """Messages of up to this many bytes can never become too many values."""
     return MOST_VALUES * _SMALLEST_ELEMENT // max(_widths(shape), default=1)
 
 
 def has_too_many_values(message: bytes, shape: Struct) -> bool:
-    """What is malformed counts up to there: the decoder, too, comes no further."""
+    """A malformed message counts up to its fault: the decoder gets no further either."""
     sums = accumulate(_values(message, _plan(shape)))
     return any(values > MOST_VALUES for values in sums)
 
@@ -45,7 +45,7 @@ def _values(content: bytes, plan: _Plan) -> Iterator[int]:
 
 
 def _parts(content: bytes) -> Iterator[tuple[int, int, int]]:
-    """The fields that have a length: number, begin and end."""
+    """The length-delimited fields: number, begin and end."""
     at, end = 0, len(content)
     while at < end:
         tag, at = _varint(content, at)
@@ -58,7 +58,7 @@ def _parts(content: bytes) -> Iterator[tuple[int, int, int]]:
             at += length
         elif kind == _VARINT:
             _, at = _varint(content, at)
-        else:  # the beginning and the end of a group have nothing of their own
+        else:  # the markers of a group have no content
             at += _PAYLOAD.get(kind, 0)
 
 
@@ -73,16 +73,16 @@ def _varint(content: bytes, at: int) -> tuple[int, int]:
 
 @lru_cache
 def _plan(shape: Struct) -> _Plan:
-    found: _Plan = {}
+    plan: _Plan = {}
     for field in shape.fields:
         if isinstance(field.shape, Struct):
-            found[field.number] = (0, _plan(field.shape))
+            plan[field.number] = (0, _plan(field.shape))
         elif isinstance(field.shape, ListOf):
-            found[field.number] = (_width(field.shape.element), _inside(field.shape.element))
+            plan[field.number] = (_width(field.shape.element), _inside(field.shape.element))
         elif isinstance(field.shape, MapOf):
             width = _width(field.shape.key) + _width(field.shape.value)
-            found[field.number] = (width, {2: (0, _inside(field.shape.value))})
-    return found
+            plan[field.number] = (width, {2: (0, _inside(field.shape.value))})
+    return plan
 
 
 def _inside(shape: Shape) -> _Plan:
@@ -90,7 +90,7 @@ def _inside(shape: Shape) -> _Plan:
 
 
 def _widths(shape: Shape) -> Iterator[int]:
-    """Of the elements of every list and map, on all levels."""
+    """The widths of the elements of every list and map, on all levels."""
     if isinstance(shape, Struct):
         for field in shape.fields:
             yield from _widths(field.shape)
@@ -106,6 +106,6 @@ def _widths(shape: Shape) -> Iterator[int]:
 def _width(shape: Shape) -> int:
     if isinstance(shape, Struct):
         return sum(_width(field.shape) for field in shape.fields) or 1
-    if isinstance(shape, Leaf) and shape.names:  # an enum's values are in the row by name
+    if isinstance(shape, Leaf) and shape.names:  # a row has an enum's values by name
         return 1 + max(len(name) for name, _ in shape.names) // _VALUE_BYTES
     return 1

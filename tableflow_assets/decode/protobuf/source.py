@@ -1,7 +1,7 @@
 """A registered Protobuf schema and its references, compiled.
 
-A registry hands out either .proto source or the base64 of a compiled file (confluent-kafka's Python
-serializer registers the latter), and one may import the other.
+A registry returns either .proto source or the base64 of a compiled file (confluent-kafka's Python
+serializer registers the latter), and each may import the other.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tableflow_assets.decode.protobuf import protoc as protobuf_protoc
 from tableflow_assets.decode.protobuf.print import source_of
 from tableflow_assets.decode.protobuf.protoc import uncompilable
 
-_MOST_REMEMBERED = 1000  # schemas: a registered one never changes
+_MOST_CACHED = 1000  # schemas: a registered one never changes
 _OWN = "google/protobuf/"
 _GOOGLE = re.compile(r"google/(protobuf|type)/([a-z0-9_]+)\.proto")
 _CONFLUENT = {
@@ -37,15 +37,15 @@ def descriptors(text: str, references: Mapping[str, str]) -> bytes:
     return _descriptors(text, tuple(references.items()))
 
 
-@lru_cache(maxsize=_MOST_REMEMBERED)
-def _descriptors(text: str, given: tuple[tuple[str, str], ...]) -> bytes:
-    references = dict(given)
+@lru_cache(maxsize=_MOST_CACHED)
+def _descriptors(text: str, reference_items: tuple[tuple[str, str], ...]) -> bytes:
+    references = dict(reference_items)
     main = _unused_name(references)
     texts = {**references, main: text}
     files: _Files = {}
     sources: dict[str, str] = {}
     for name, content in texts.items():
-        # Protobuf's own files are taken from the library: readers treat their types specially.
+        # Protobuf's own files come from the library: readers treat their types specially.
         if name.startswith(_OWN):
             continue
         if (file := _compiled_already(content)) is None:
@@ -53,9 +53,9 @@ def _descriptors(text: str, given: tuple[tuple[str, str], ...]) -> bytes:
         else:
             files[name] = file
             file.name = name
-    wanted = [main] if main in sources else list(sources)
-    if wanted:
-        files = _compile(wanted, sources, files) | files
+    names = [main] if main in sources else list(sources)
+    if names:
+        files = _compile(names, sources, files) | files
     ordered = _with_imports(main, files)
     _refuse_broken(ordered)
     return bytes(FileDescriptorSet(file=ordered).SerializeToString())
@@ -75,32 +75,32 @@ def _compiled_already(text: str) -> FileDescriptorProto | None:
         return None
 
 
-def _compile(wanted: list[str], sources: Mapping[str, str], compiled: _Files) -> _Files:
-    known = _known_among(sources, compiled)
-    texts = {name: source_of(file) for name, file in (known | compiled).items()} | dict(sources)
-    files = protobuf_protoc.compiled(wanted, texts)
-    return files | {name: file for name, file in known.items() if name in files}
+def _compile(names: list[str], sources: Mapping[str, str], compiled: _Files) -> _Files:
+    standard = _standard_imports(sources, compiled)
+    texts = {name: source_of(file) for name, file in (standard | compiled).items()}
+    files = protobuf_protoc.compiled(names, texts | dict(sources))
+    return files | {name: file for name, file in standard.items() if name in files}
 
 
-def _known_among(sources: Mapping[str, str], compiled: _Files) -> _Files:
+def _standard_imports(sources: Mapping[str, str], compiled: _Files) -> _Files:
     """Files of Google and Confluent that are imported without being among the references."""
     imported = {name for text in sources.values() for name in re.findall(r'"([^"\s]+)"', text)}
     imported |= {name for file in compiled.values() for name in file.dependency}
-    known: _Files = {}
+    standard: _Files = {}
     while imported:
         name = imported.pop()
-        # The compiler brings Protobuf's own along.
-        if name in sources or name in compiled or name in known or name.startswith(_OWN):
+        # The compiler has Protobuf's own.
+        if name in sources or name in compiled or name in standard or name.startswith(_OWN):
             continue
-        if file := _known(name):
-            known[name] = file
+        if file := _standard_file(name):
+            standard[name] = file
             imported |= set(file.dependency)
-    return known
+    return standard
 
 
-def _known(name: str) -> FileDescriptorProto | None:
-    found = _GOOGLE.fullmatch(name)
-    module = f"google.{found[1]}.{found[2]}_pb2" if found else _CONFLUENT.get(name)
+def _standard_file(name: str) -> FileDescriptorProto | None:
+    match = _GOOGLE.fullmatch(name)
+    module = f"google.{match[1]}.{match[2]}_pb2" if match else _CONFLUENT.get(name)
     if module is None:
         return None
     try:
@@ -112,27 +112,27 @@ def _known(name: str) -> FileDescriptorProto | None:
 
 def _with_imports(main: str, files: _Files) -> list[FileDescriptorProto]:
     ordered: _Files = {}
-    waiting = [main]
-    opened: set[str] = set()
-    while waiting:
-        name = waiting[-1]
-        file = files.get(name) or _known(name)
+    pending = [main]
+    entered: set[str] = set()
+    while pending:
+        name = pending[-1]
+        file = files.get(name) or _standard_file(name)
         if file is None:
             raise UnsupportedSchema(
                 f"The Protobuf schema imports {name!r}, which is not among its references.",
                 "Register the imported file, and name it in the schema's references.",
             )
-        missing = [d for d in file.dependency if d not in ordered]
-        if not missing:
+        imports = [path for path in file.dependency if path not in ordered]
+        if not imports:
             ordered[name] = file
-            waiting.pop()
-        elif name in opened:
+            pending.pop()
+        elif name in entered:
             raise uncompilable(f"{name!r} imports itself, or a file that imports it")
         else:
-            opened.add(name)
-            waiting.extend(reversed(missing))
-        while waiting and waiting[-1] in ordered:
-            waiting.pop()
+            entered.add(name)
+            pending.extend(reversed(imports))
+        while pending and pending[-1] in ordered:
+            pending.pop()
     return list(ordered.values())
 
 

@@ -1,4 +1,4 @@
-"""A version of a Protobuf subject, ready to be decoded with: plain data for Spark's workers."""
+"""A version of a Protobuf subject, ready for decoding: plain data for Spark's workers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from google.protobuf.descriptor_pool import DescriptorPool
 
 from tableflow_assets.decode.protobuf.shape import Struct
 
-Indexes = tuple[int, ...]  # of a message in its file: the place at each level of nesting
+Indexes = tuple[int, ...]  # of a message in its file: its index at each level of nesting
 
 
 @dataclass(frozen=True)

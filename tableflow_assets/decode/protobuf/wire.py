@@ -1,10 +1,9 @@
-"""Protobuf messages as Arrow arrays, by ptars: a Rust library without an object per record.
+"""Protobuf messages as Arrow arrays, by ptars, a Rust library that makes no object per record.
 
 It is given a schema of our own, made from the row's shape, that reads the same bytes: every field has
-presence (an absent one is NULL; what a reader takes for it is filled in later), a value that becomes
-JSON text is the bytes of its message, and a Date is its three numbers (ptars takes one that names no
-day for 1970-01-01). Bytes of a message that stands in a record several times are a list of all: joined,
-they are the message that Protobuf merges them into.
+presence (an absent one is NULL; defaults are filled in later), a value that becomes JSON text is the
+bytes of its message, and a Date is its three numbers (ptars reads an invalid one as 1970-01-01). If a
+message occurs several times, its bytes are a list: joined, they are what Protobuf merges them into.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ INVALID_UTF8 = "invalid_utf8"
 OUT_OF_RANGE = "number_out_of_range"
 
 _P = FieldDescriptorProto
-_LIST, _LIST_TAG = "List", b"\x0a"  # of messages: its name, and what stands before each
+_LIST, _LIST_TAG = "List", b"\x0a"  # of messages: its name, and the tag before each
 _GOOGLE = [module.DESCRIPTOR for module in (duration_pb2, timestamp_pb2, wrappers_pb2)]
 _DATE = Struct(
     "google.type.Date",
@@ -52,12 +51,12 @@ class Undecodable(Exception):
 
 
 class WireReader:
-    """Reads messages of one shape. Fields that are no lists or maps are NULL where absent."""
+    """Reads messages of one shape. Absent fields are NULL, unless they are lists or maps."""
 
     def __init__(self, shape: Struct) -> None:
-        # A damaged record may make it panic, and it would look for the names of all its functions.
+        # A damaged record may make it panic, and printing the backtrace takes long.
         os.environ["RUST_BACKTRACE"] = "0"
-        # Imported here: only the process that decodes needs it.
+        # Only the process that decodes needs it.
         from ptars import HandlerPool, PtarsConfig
 
         schema = _WireSchema()
@@ -84,17 +83,17 @@ class WireReader:
         return batch
 
     def _refuse_malformed(self, messages: pa.Array) -> None:
-        """ptars overlooks tags of more than 32 bits and groups that do not end as they began.
+        """ptars overlooks tags of more than 32 bits and groups with mismatched ends.
 
-        So Google's parser has a look at all of them as well: as one message that lists them.
+        So Google's parser reads all of them as well, as one message that lists them.
         """
         lengths = pc.binary_length(messages).dictionary_encode()
-        known = lengths.dictionary.to_pylist()
-        tags = pa.array([_LIST_TAG + _varint(length) for length in known], pa.binary())
-        listed = pc.binary_join_element_wise(tags.take(lengths.indices), messages, b"")
-        start, end = _extent(listed)
+        distinct = lengths.dictionary.to_pylist()
+        tags = pa.array([_LIST_TAG + _varint(length) for length in distinct], pa.binary())
+        elements = pc.binary_join_element_wise(tags.take(lengths.indices), messages, b"")
+        start, end = _extent(elements)
         try:
-            self._list.FromString(listed.buffers()[2][start:end].to_pybytes())
+            self._list.FromString(elements.buffers()[2][start:end].to_pybytes())
         except DecodeError:
             raise Undecodable(MALFORMED) from None
 
@@ -134,18 +133,18 @@ class _WireSchema:
         self._names: dict[str, str] = {}
 
     def message(self, shape: Struct) -> str:
-        known = self._names.get(shape.message)
-        if known is None:
+        name = self._names.get(shape.message)
+        if name is None:
             # Named by a number: the library treats some of Google's names specially.
-            known = self._names[shape.message] = f"M{len(self._names)}"
-            message = DescriptorProto(name=known)
+            name = self._names[shape.message] = f"M{len(self._names)}"
+            message = DescriptorProto(name=name)
             for field in shape.fields:
-                # Of a message's bytes, every occurrence is wanted.
+                # Every occurrence of the message's bytes is needed.
                 is_json = isinstance(field.shape, Leaf) and field.shape.kind == "json"
                 kind = ListOf(field.shape) if is_json else field.shape
                 self._add(message, field.name, field.number, kind)
             self.file.message_type.append(message)
-        return known
+        return name
 
     def add_list_of(self, name: str) -> None:
         rows = self.file.message_type.add(name=_LIST).field.add(name="rows", number=1)
@@ -184,12 +183,12 @@ class _WireSchema:
                 field.type_name = f".{self._enum(shape.names)}"
 
     def _enum(self, names: tuple[tuple[str, int], ...]) -> str:
-        # The values of an enum are names of the scope around it: a message of its own keeps them apart.
+        # An enum's values are names in the enclosing scope: a message of its own keeps them apart.
         holder = self.file.message_type.add(name=f"E{len(self.file.message_type)}")
         enum = holder.enum_type.add(name="E")
-        seen: set[int] = set()
+        numbers: set[int] = set()
         for name, number in names:
-            if number not in seen:  # of several names of a number, Protobuf gives the first
-                seen.add(number)
+            if number not in numbers:  # if a number has several names, Protobuf uses the first
+                numbers.add(number)
                 enum.value.add(name=name, number=number)
         return f"{holder.name}.E"

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 from tableflow_assets.base.errors import UndecodableRecords
 from tableflow_assets.base.spark_session import persisted
 from tableflow_assets.decode.schemas import Schemas
-from tableflow_assets.decode.unknown_ids import with_unknown_ids_told
+from tableflow_assets.decode.unknown_ids import with_unknown_ids_classified
 from tableflow_assets.settings.settings import Topic
 from tableflow_assets.source.registry import Registry
 from tableflow_assets.table.handle import TableHandle
@@ -32,7 +32,7 @@ class BadRecords:
     def settle(self, bad: DataFrame, count: int, entry: Entry) -> None:
         with persisted(bad) as records:
             unknown_ids = self.schemas.left_out
-            dead = with_unknown_ids_told(records, unknown_ids, self.registry.has_schema)
+            dead = with_unknown_ids_classified(records, unknown_ids, self.registry.has_schema)
             if self.topic.bad_records == "suspend":
                 raise self._undecodable(dead, count)
             handle, letters = self.handle, self.topic.dead_letter_table

@@ -291,8 +291,8 @@ def test_an_added_field_without_a_default_is_null_in_records_of_the_old_version(
     kafka_topic.accept_any_schema()
     kafka_topic.send(version(("id", "int"), ("x", "int")), [value(id=2, x=5)], partition=0)
     pipeline = pipeline_of(tableflow, kafka_topic)
-    done = pipeline.catch_up()
-    assert (done.rows, done.dead_letters) == (2, 0)
+    progress = pipeline.catch_up()
+    assert (progress.rows, progress.dead_letters) == (2, 0)
     assert values_of(rows_of(pipeline)) == [value(id=1, x=None), value(id=2, x=5)]
 
 
@@ -326,8 +326,8 @@ def test_values_that_cannot_be_decoded_become_dead_letters_beside_their_neighbou
         kafka_topic.send(PAYMENT, payments(1, number), partition=0)
         kafka_topic.send_bytes([value], partition=0, key=b"k")
     pipeline = pipeline_of(tableflow, kafka_topic)
-    done = pipeline.catch_up(run_id="first")
-    assert (done.rows, done.dead_letters, done.skipped) == (len(bad), len(bad), 0)
+    progress = pipeline.catch_up(run_id="first")
+    assert (progress.rows, progress.dead_letters, progress.skipped) == (len(bad), len(bad), 0)
     assert ids_of(pipeline) == list(range(len(bad)))
     letters = letters_of(pipeline)
     assert {letter["value"]: letter["error"] for letter in letters} == bad
@@ -351,8 +351,8 @@ def test_dead_letters_that_come_again_after_a_failed_commit_are_kept_once(
             pipeline.catch_up(run_id="first")
     assert len(letters_of(pipeline)) == 2
     assert [(r.expected, r.dead_letters) for r in verified(pipeline)] == [(0, 0), (0, 0)]
-    done = pipeline.catch_up(run_id="second")
-    assert (done.rows, done.dead_letters) == (1, 2)
+    progress = pipeline.catch_up(run_id="second")
+    assert (progress.rows, progress.dead_letters) == (1, 2)
     assert pipeline.catch_up().dead_letters == 0
     letters = letters_of(pipeline)
     assert Counter(letter["value"] for letter in letters) == {b"bad": 1, b"worse": 1}
@@ -379,8 +379,8 @@ def test_a_value_that_claims_to_be_huge_becomes_a_dead_letter(
     two_billion = b"\x80\xd0\xac\xf3\x0e"  # as Avro writes a length
     kafka_topic.send_bytes([header + two_billion + b"abc", header + b"\x00"], partition=0)
     pipeline = pipeline_of(tableflow, kafka_topic)
-    done = pipeline.catch_up()
-    assert (done.rows, done.dead_letters) == (1, 1)
+    progress = pipeline.catch_up()
+    assert (progress.rows, progress.dead_letters) == (1, 1)
     assert [letter["error"] for letter in letters_of(pipeline)] == ["malformed_avro"]
 
 
@@ -405,8 +405,8 @@ def test_a_string_that_is_no_text_becomes_a_dead_letter(
     texts = [header + before + text + after for text in (b"\x04\xff\xfe", b"\x04ok")]
     kafka_topic.send_bytes(texts, partition=0)
     pipeline = pipeline_of(tableflow, kafka_topic)
-    done = pipeline.catch_up()
-    assert (done.rows, done.dead_letters) == (1, 1)
+    progress = pipeline.catch_up()
+    assert (progress.rows, progress.dead_letters) == (1, 1)
     assert [letter["value"] for letter in letters_of(pipeline)] == [texts[0]]
     assert [letter["error"] for letter in letters_of(pipeline)] == ["invalid_utf8"]
     assert "ok" in str(values_of(rows_of(pipeline)))
@@ -417,8 +417,8 @@ def test_bad_records_can_be_skipped(tableflow: Tableflow, kafka_topic: KafkaTopi
     kafka_topic.send_bytes([b"bad"], partition=0)
     kafka_topic.send(PAYMENT, payments(1, first=2), partition=0)
     pipeline = pipeline_of(tableflow, kafka_topic, bad_records="skip")
-    done = pipeline.catch_up()
-    assert (done.rows, done.dead_letters, done.skipped) == (3, 0, 1)
+    progress = pipeline.catch_up()
+    assert (progress.rows, progress.dead_letters, progress.skipped) == (3, 0, 1)
     assert ids_of(pipeline) == [0, 1, 2]
     assert pipeline.catch_up().skipped == 0
     (place,) = letters_of(pipeline)  # without content: only what verify must know
@@ -432,6 +432,6 @@ def test_a_record_whose_fields_are_all_null_is_no_dead_letter(
     schema = record(("a", ["null", "int"], None), ("b", ["null", "string"], None))
     kafka_topic.send(schema, [{"a": None, "b": None}], partition=0)
     pipeline = pipeline_of(tableflow, kafka_topic)
-    done = pipeline.catch_up()
-    assert (done.rows, done.dead_letters) == (1, 0)
+    progress = pipeline.catch_up()
+    assert (progress.rows, progress.dead_letters) == (1, 0)
     assert values_of(rows_of(pipeline)) == [{"a": None, "b": None}]

@@ -381,8 +381,8 @@ def test_records_of_every_version_are_read_into_one_shape(
     schemas = schemas_of(*(schema for schema, _, _ in versions))
     assert shown(StructType(*columns_of(schemas))) == columns
     assert not schemas.recursive
-    for index, (schema, written, expected) in enumerate(versions):
-        assert read(schemas, index, schema, written) == expected
+    for index, (schema, value, expected) in enumerate(versions):
+        assert read(schemas, index, schema, value) == expected
         assert schemas.flattened_writer(index) == schemas.writer(index)
 
 
@@ -391,8 +391,8 @@ def test_a_value_that_is_cut_or_goes_on_does_not_leave_the_end_in_its_place() ->
     schemas = schemas_of(schema)
     writer = fastavro.parse_schema(json.loads(schemas.writer(0)))
     body = encoded(schema, {"s": "abc"})
-    for wrong in (body[:-1] + END + b"..", body + b"\x00" + END):
-        assert fastavro.schemaless_reader(io.BytesIO(wrong), writer)["end"] != END
+    for damaged in (body[:-1] + END + b"..", body + b"\x00" + END):
+        assert fastavro.schemaless_reader(io.BytesIO(damaged), writer)["end"] != END
 
 
 def test_a_field_is_found_by_its_name_alone_though_it_has_an_alias() -> None:
@@ -409,9 +409,9 @@ def test_types_of_other_schemas_are_found_by_their_names(order: tuple[str, str])
     root = record(field("twig", "Twig"), field("leaf", ["null", "x.Leaf"]), namespace="y")
     schemas = schemas_of(root, references=dict(zip(order, (leaf, twig), strict=True)))
     value = {"twig": {"leaf": {"n": 1}, "more": [{"n": 2}]}, "leaf": {"n": 3}}
-    named: dict[str, Any] = {}
+    types: dict[str, Any] = {}
     for each in (leaf, twig, root):
-        original = fastavro.parse_schema(each, named_schemas=named)
+        original = fastavro.parse_schema(each, named_schemas=types)
     assert read(schemas, 0, original, value) == value
 
 

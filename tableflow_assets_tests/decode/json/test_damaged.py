@@ -71,8 +71,8 @@ def damaged(chance: random.Random) -> bytes:
     document = bytearray(chance.choice(DOCUMENTS).encode())
     for _ in range(chance.choice([1, 1, 1, 2, 3])):
         if chance.random() < 0.5:
-            found = chance.choice(list(TOKEN.finditer(document)) or [None])
-            at, to = found.span() if found else (0, 0)
+            token = chance.choice(list(TOKEN.finditer(document)) or [None])
+            at, to = token.span() if token else (0, 0)
             new = chance.choice(OTHERS)
         else:
             at = chance.randrange(len(document) + 1)
@@ -109,9 +109,9 @@ def fits(value: Any, schema: Any) -> bool:
     if value is None:
         return True
     if "properties" in schema:
-        known = schema["properties"]
+        properties = schema["properties"]
         return isinstance(value, Pairs) and all(
-            fits(inner, known[key]) for key, inner in value if key in known
+            fits(inner, properties[key]) for key, inner in value if key in properties
         )
     if "additionalProperties" in schema:
         return has_no_name_twice(value) and all(

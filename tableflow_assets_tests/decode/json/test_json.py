@@ -260,12 +260,13 @@ def test_values_are_exact_and_what_is_wrong_is_named(tableflow: Tableflow) -> No
         expected = dict.fromkeys(EVERYTHING["properties"]) | (
             {name: value} if value is not None else {}
         )
-        found = {column: plain(each) for column, each in row.row.asDict().items()}
-        assert (row.problem, found) == (None, expected), (name, text)
+        columns = {column: plain(each) for column, each in row.row.asDict().items()}
+        assert (row.problem, columns) == (None, expected), (name, text)
         assert row.schema_id == 7
     problems = [row.problem for row in rows[len(good) :]]
-    wanted = [*bad, *not_framed, of_another_schema]
-    assert [(text, found) for (text, _), found in zip(wanted, problems, strict=True)] == wanted
+    expected_problems = [*bad, *not_framed, of_another_schema]
+    texts = [text for text, _ in expected_problems]
+    assert list(zip(texts, problems, strict=True)) == expected_problems
 
 
 def random_value(chance: random.Random, schema: Any) -> Any:
@@ -424,8 +425,8 @@ def test_json_without_a_schema_is_kept_as_it_was_sent(tableflow: Tableflow) -> N
 def test_json_without_a_schema_must_be_text(tableflow: Tableflow) -> None:
     data = tableflow.spark.createDataFrame([(b'"\xff"',)], "data binary")
     read = data.withColumn("read", Json().parse(F.col("data")))
-    found = read.select(Json().problem(F.col("data"), F.col("read")).alias("problem")).collect()
-    assert [row.problem for row in found] == ["invalid_utf8"]
+    rows = read.select(Json().problem(F.col("data"), F.col("read")).alias("problem")).collect()
+    assert [row.problem for row in rows] == ["invalid_utf8"]
 
 
 EQUAL_KEYS = [
@@ -453,7 +454,7 @@ def test_keys_are_equal_if_their_json_is(
     tableflow: Tableflow, serialization: Serialization
 ) -> None:
     header = b"" if isinstance(serialization, Json) else HEADER
-    texts = [(text, group) for group, same in enumerate(EQUAL_KEYS) for text in same]
+    texts = [(text, group) for group, spellings in enumerate(EQUAL_KEYS) for text in spellings]
     rows = decoded(tableflow, serialization, [header + text.encode() for text, _ in texts])
     groups: dict[bytes, set[int]] = {}
     for (_, group), row in zip(texts, rows, strict=True):
@@ -487,7 +488,7 @@ def test_what_is_nested_too_deeply_for_columns_is_text(tableflow: Tableflow) -> 
         schema, value = an_object(n=schema), {"n": value}
     row = decoded(tableflow, with_schema(schema), [framed(json.dumps(value))])[0]
     assert row.problem is None
-    found = row.row
+    column = row.row
     for _ in range(MOST_COLUMN_LEVELS):
-        found = found.n
-    assert json.loads(found) == {"n": {"n": "x"}}
+        column = column.n
+    assert json.loads(column) == {"n": {"n": "x"}}

@@ -31,9 +31,9 @@ DRAFTS = {
 CONNECT = "org.apache.kafka.connect.data"
 
 
-def as_text(found: JsonSchemas) -> set[tuple[str, ...]]:
+def as_text(versions: JsonSchemas) -> set[tuple[str, ...]]:
     """The columns that hold JSON text; `element` and `value` are those of a list and a map."""
-    return set(paths_of_text(found.shape))
+    return set(paths_of_text(versions.shape))
 
 
 def paths_of_text(shape: Shape, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
@@ -53,7 +53,7 @@ def an_object(properties: Mapping[str, Any] | None = None, **more: Any) -> dict[
 
 
 def schemas(*versions: Any, references: Mapping[str, Any] | None = None) -> JsonSchemas:
-    texts = {name: json.dumps(other) for name, other in (references or {}).items()}
+    texts = {name: json.dumps(schema) for name, schema in (references or {}).items()}
     return JsonSchemas(
         "orders-value", [json.dumps(each) for each in versions], [texts] * len(versions)
     )
@@ -186,8 +186,8 @@ def test_the_order_that_kafka_connect_gives_to_properties_is_kept() -> None:
     assert list(
         named(columns_of(an_object({k: {"connect.index": n} for k, n in numbered.items()})))
     )[:3] == ["b", "a", "c"]
-    some = an_object(c={"connect.index": 2}, a={"connect.index": 1}, b={})
-    assert list(named(columns_of(some))) == ["c", "a", "b"]
+    partly_numbered = an_object(c={"connect.index": 2}, a={"connect.index": 1}, b={})
+    assert list(named(columns_of(partly_numbered))) == ["c", "a", "b"]
 
 
 @pytest.mark.parametrize(
@@ -275,10 +275,10 @@ def test_of_several_types_the_least_that_takes_all(
 
 
 def test_a_property_that_differs_between_the_branches_alone_becomes_text() -> None:
-    one, two = an_object(kind=STRING, at=DATE), an_object(kind=STRING, at=INTEGER)
-    found = schemas(an_object(x={"oneOf": [one, two]}))
-    assert named(fields_of(found)) == {"x": "{kind: string, at: string}"}
-    assert as_text(found) == {("x", "at")}
+    dated, numbered = an_object(kind=STRING, at=DATE), an_object(kind=STRING, at=INTEGER)
+    merged = schemas(an_object(x={"oneOf": [dated, numbered]}))
+    assert named(fields_of(merged)) == {"x": "{kind: string, at: string}"}
+    assert as_text(merged) == {("x", "at")}
 
 
 def test_a_list_of_types_is_like_any_of_them() -> None:
@@ -371,8 +371,8 @@ def test_a_ref_to_one_of_the_registrys_references_is_followed(
 ) -> None:
     root = an_object(x={"$ref": ref}) | ({"$id": ids["root"]} if "root" in ids else {})
     address = ADDRESS | ({"$id": ids["address"]} if "address" in ids else {})
-    known = {"address.json": address, "country.json": COUNTRY}
-    assert named(columns_of(root, references=known)) == {"x": "{country: string, since: date}"}
+    references = {"address.json": address, "country.json": COUNTRY}
+    assert named(columns_of(root, references=references)) == {"x": "{country: string, since: date}"}
 
 
 @pytest.mark.parametrize(
@@ -391,15 +391,15 @@ def test_a_ref_into_a_reference_is_followed(name: str, ref: str) -> None:
 
 
 def test_references_find_each_other_from_whatever_folder_they_are_in() -> None:
-    known = {"types/address.json": ADDRESS, "country.json": COUNTRY}
+    references = {"types/address.json": ADDRESS, "country.json": COUNTRY}
     root = an_object(x={"$ref": "types/address.json"})
-    assert named(columns_of(root, references=known)) == {"x": "{country: string, since: date}"}
+    assert named(columns_of(root, references=references)) == {"x": "{country: string, since: date}"}
 
 
 def test_every_version_has_its_own_references() -> None:
     texts = [json.dumps(an_object({name: {"$ref": "t.json"}})) for name in ("old", "new")]
-    known = [{"t.json": json.dumps(INTEGER)}, {"t.json": json.dumps(DATE)}]
-    kind = JsonSchemas("s", texts, known).type(ColumnBuilder("s"))
+    references = [{"t.json": json.dumps(INTEGER)}, {"t.json": json.dumps(DATE)}]
+    kind = JsonSchemas("s", texts, references).type(ColumnBuilder("s"))
     assert short(kind) == "{new: date, old: long}"
 
 
@@ -468,25 +468,25 @@ def test_a_draft_is_known_by_all_its_spellings(spelling: str) -> None:
 
 def test_a_type_that_contains_itself_is_text_from_where_it_comes_again() -> None:
     node = an_object(n=INTEGER, children={"type": "array", "items": {"$ref": "#"}})
-    found = schemas(
+    merged = schemas(
         node | {"properties": node["properties"] | {"up": {"oneOf": [NULL, {"$ref": "#"}]}}}
     )
-    assert named(fields_of(found)) == {
+    assert named(fields_of(merged)) == {
         "n": "long",
         "children": "[string]",
         "up": "string",
     }
-    assert as_text(found) == {("children", "element"), ("up",)}
+    assert as_text(merged) == {("children", "element"), ("up",)}
 
 
 def test_types_that_contain_each_other_are_text_from_where_they_come_again() -> None:
-    known = {
+    references = {
         "a.json": an_object(b={"$ref": "b.json"}),
         "b.json": an_object(a={"additionalProperties": {"$ref": "a.json"}}),
     }
-    found = schemas(an_object(x={"$ref": "a.json"}), references=known)
-    assert named(fields_of(found)) == {"x": "{b: {a: <string, string>}}"}
-    assert as_text(found) == {("x", "b", "a", "value")}
+    merged = schemas(an_object(x={"$ref": "a.json"}), references=references)
+    assert named(fields_of(merged)) == {"x": "{b: {a: <string, string>}}"}
+    assert as_text(merged) == {("x", "b", "a", "value")}
 
 
 def test_a_schema_of_nothing_but_itself_is_text() -> None:
@@ -496,8 +496,8 @@ def test_a_schema_of_nothing_but_itself_is_text() -> None:
 
 def test_a_type_used_twice_side_by_side_does_not_contain_itself() -> None:
     root = an_object(a={"$ref": "#/$defs/t"}, b={"$ref": "#/$defs/t"}) | {"$defs": {"t": ADDRESS}}
-    known = {"country.json": COUNTRY}
-    assert set(named(columns_of(root, references=known)).values()) == {
+    references = {"country.json": COUNTRY}
+    assert set(named(columns_of(root, references=references)).values()) == {
         "{country: string, since: date}"
     }
 
@@ -563,9 +563,9 @@ def test_a_description_documents_the_column(schema: Any, doc: str | None) -> Non
     ],
 )
 def test_all_versions_together(old: Any, new: Any, columns: dict[str, str]) -> None:
-    found = named(columns_of(old, new))
-    assert found == columns
-    assert list(found) == list(columns)
+    merged = named(columns_of(old, new))
+    assert merged == columns
+    assert list(merged) == list(columns)
 
 
 def test_properties_come_back_in_the_order_of_the_versions_that_had_them() -> None:
@@ -595,9 +595,12 @@ def test_the_root_may_be_an_object_in_any_spelling(root: Any) -> None:
 
 
 def test_a_topic_of_several_types_has_the_properties_of_all() -> None:
-    known = {"order.json": an_object(id=STRING, total=NUMBER), "refund.json": an_object(id=STRING)}
-    root = {"oneOf": [{"$ref": name} for name in known]}
-    assert named(columns_of(root, references=known)) == {"id": "string", "total": "double"}
+    references = {
+        "order.json": an_object(id=STRING, total=NUMBER),
+        "refund.json": an_object(id=STRING),
+    }
+    root = {"oneOf": [{"$ref": name} for name in references]}
+    assert named(columns_of(root, references=references)) == {"id": "string", "total": "double"}
 
 
 NO_RECORDS = [
@@ -646,10 +649,10 @@ def test_a_table_does_not_change_between_records_and_others(root: Any, iceberg: 
 def test_columns_have_names_that_work_everywhere_and_remember_their_keys(
     key: str, column: str
 ) -> None:
-    found = schemas(an_object({key: an_object({key: True})}))
-    assert named(fields_of(found)) == {column: f"{{{column}: string}}"}
-    assert as_text(found) == {(column, column)}
-    assert found.shape == Struct((Property(key, Struct((Property(key, Leaf.JSON),))),))
+    merged = schemas(an_object({key: an_object({key: True})}))
+    assert named(fields_of(merged)) == {column: f"{{{column}: string}}"}
+    assert as_text(merged) == {(column, column)}
+    assert merged.shape == Struct((Property(key, Struct((Property(key, Leaf.JSON),))),))
     assert Property(key, Leaf.JSON).column == column
 
 
@@ -665,7 +668,7 @@ def test_a_key_that_is_no_text_is_refused() -> None:
 
 
 def test_the_shape_says_what_stands_in_the_json() -> None:
-    found = schemas(
+    merged = schemas(
         an_object(
             day=INTEGER | {"title": f"{CONNECT}.Date"},
             at=INTEGER | {"title": f"{CONNECT}.Timestamp"},
@@ -677,8 +680,8 @@ def test_the_shape_says_what_stands_in_the_json() -> None:
             gone=NULL,
         )
     )
-    assert isinstance(found.shape, Struct)
-    assert {each.key: each.shape for each in found.shape.properties} == {
+    assert isinstance(merged.shape, Struct)
+    assert {each.key: each.shape for each in merged.shape.properties} == {
         "day": Leaf.EPOCH_DAYS,
         "at": Leaf.EPOCH_MILLIS,
         "born": Leaf.DATE,
@@ -688,7 +691,7 @@ def test_the_shape_says_what_stands_in_the_json() -> None:
         "prices": MapOf(Leaf.DOUBLE),
         "gone": Leaf.NULL,
     }
-    assert as_text(found) == {("gone",)}
+    assert as_text(merged) == {("gone",)}
 
 
 def test_every_column_is_optional_and_has_an_id_of_its_own() -> None:
@@ -816,12 +819,12 @@ def test_what_a_schema_allows_its_column_can_hold() -> None:
     judged = {True: 0, False: 0}
     precise = 0
     for seed in range(1_500):
-        some = RandomSchemas(seed)
-        root = some.object(3)
+        generator = RandomSchemas(seed)
+        root = generator.object(3)
         shape = schemas(root).shape
         judge = jsonschema.Draft202012Validator(root)
         for _ in range(20):
-            value = {name: some.value(2) for name in root["properties"]}
+            value = {name: generator.value(2) for name in root["properties"]}
             is_valid = judge.is_valid(value)
             judged[is_valid] += 1
             assert not is_valid or fits(value, shape), (root, value, shape)

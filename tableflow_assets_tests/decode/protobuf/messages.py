@@ -29,6 +29,6 @@ def message_class(source: str, name: str) -> type[Any]:
         run([sys.executable, "-m", "grpc_tools.protoc", *includes, *out], check=True)
         files = FileDescriptorSet.FromString(compiled.read_bytes()).file
     pool = DescriptorPool()
-    for one in files:
-        pool.Add(one)
+    for descriptor in files:
+        pool.Add(descriptor)
     return GetMessageClass(pool.FindMessageTypeByName(name))

@@ -107,24 +107,24 @@ SCALARS: list[tuple[str, Any, Any, Any]] = [
 SUIT = "enum Suit { HEARTS = 0; SPADES = 1; }"
 
 
-@pytest.mark.parametrize(("declared", "written", "there", "absent"), SCALARS)
+@pytest.mark.parametrize(("type_name", "value", "column", "absent"), SCALARS)
 def test_a_scalar_is_in_the_row_as_it_was_written(
-    declared: str, written: Any, there: Any, absent: Any
+    type_name: str, value: Any, column: Any, absent: Any
 ) -> None:
-    fields = f"{declared} x = 1; optional {declared} y = 2; repeated {declared} z = 3;"
-    fields += f"oneof o {{ {declared} v = 4; int32 other = 5; }} map<string, {declared}> w = 6;"
+    fields = f"{type_name} x = 1; optional {type_name} y = 2; repeated {type_name} z = 3;"
+    fields += f"oneof o {{ {type_name} v = 4; int32 other = 5; }} map<string, {type_name}> w = 6;"
     body = f"message M {{ {fields} }} {SUIT}"
     row = row_of(
         body,
-        setting(x=written, y=written, v=written),
-        lambda m: m.z.extend([written, written]),
-        lambda m: m.w.update({"k": written}),
+        setting(x=value, y=value, v=value),
+        lambda m: m.z.extend([value, value]),
+        lambda m: m.w.update({"k": value}),
     )
     assert row == {
-        **dict.fromkeys("xyv", there),
-        "z": [there, there],
+        **dict.fromkeys("xyv", column),
+        "z": [column, column],
         "other": None,
-        "w": [("k", there)],
+        "w": [("k", column)],
     }
     empty = row_of(body)
     assert empty == {"x": absent, "y": None, "z": [], "v": None, "other": None, "w": []}
@@ -134,7 +134,7 @@ def test_a_scalar_is_in_the_row_as_it_was_written(
 
 
 @pytest.mark.parametrize(
-    ("declared", "written", "there"),
+    ("type_name", "value", "column"),
     [
         (
             "google.protobuf.Timestamp",
@@ -183,15 +183,15 @@ def test_a_scalar_is_in_the_row_as_it_was_written(
     ],
 )
 def test_a_message_is_in_the_row_and_null_where_it_is_absent(
-    declared: str, written: Any, there: Any
+    type_name: str, value: Any, column: Any
 ) -> None:
-    body = f"""message M {{ {declared} x = 1; repeated {declared} z = 2; map<int32, {declared}> w = 3;
-      oneof o {{ {declared} v = 4; }} }}
+    body = f"""message M {{ {type_name} x = 1; repeated {type_name} z = 2; map<int32, {type_name}> w = 3;
+      oneof o {{ {type_name} v = 4; }} }}
       message In {{ int32 n = 1; Nothing deep = 2; }} message Nothing {{}}"""
-    row = row_of(body, from_json(x=written, z=[written, written], w={"7": written}))
-    assert row == {"x": there, "z": [there, there], "w": [(7, there)], "v": None}
+    row = row_of(body, from_json(x=value, z=[value, value], w={"7": value}))
+    assert row == {"x": column, "z": [column, column], "w": [(7, column)], "v": None}
     assert row_of(body) == {"x": None, "z": [], "w": [], "v": None}
-    assert row_of(body, from_json(v=written))["v"] == there
+    assert row_of(body, from_json(v=value))["v"] == column
 
 
 def test_a_timestamp_outside_protobufs_range_is_a_problem() -> None:
@@ -254,12 +254,12 @@ def test_maps_of_messages_and_lists_in_lists() -> None:
       message Row { repeated In cells = 1; }"""
     cell = {"n": ["1", "2"], "deep": {"5": {"s": ""}, "6": {}}}
     row = row_of(body, from_json(m={"a": cell}, rows=[{}, {"cells": [cell, {}]}]))
-    there = {"n": [Decimal(1), Decimal(2)], "deep": [(5, {"s": ""}), (6, {"s": None})]}
+    column = {"n": [Decimal(1), Decimal(2)], "deep": [(5, {"s": ""}), (6, {"s": None})]}
     row["m"][0][1]["deep"].sort()
     row["rows"][1]["cells"][0]["deep"].sort()
     assert row == {
-        "m": [("a", there)],
-        "rows": [{"cells": []}, {"cells": [there, {"n": [], "deep": []}]}],
+        "m": [("a", column)],
+        "rows": [{"cells": []}, {"cells": [column, {"n": [], "deep": []}]}],
     }
 
 
@@ -296,10 +296,10 @@ JSON_TYPES = """message In { int32 n = 1; } message Node { string name = 1; repe
   map<string, Node> by = 3; int64 big = 4; google.protobuf.Any any = 5; }"""
 
 
-@pytest.mark.parametrize(("declared", "value"), JSON_VALUES)
-def test_values_without_fixed_fields_are_json_text(declared: str, value: Any) -> None:
+@pytest.mark.parametrize(("type_name", "value"), JSON_VALUES)
+def test_values_without_fixed_fields_are_json_text(type_name: str, value: Any) -> None:
     text = proto3(
-        f"message M {{ {declared} x = 1; repeated {declared} z = 2; map<string, {declared}> w = 3; }}"
+        f"message M {{ {type_name} x = 1; repeated {type_name} z = 2; map<string, {type_name}> w = 3; }}"
         + JSON_TYPES
     )
     pool = pool_of(descriptors(text, {}))
@@ -322,18 +322,18 @@ def test_an_any_of_an_unknown_type_keeps_its_bytes() -> None:
     for any_ in (message.a, message.n.kids.add().any):
         any_.type_url, any_.value = "type.googleapis.com/who.Knows", b"\x08\x01"
     rows, _ = decode(decoder(text), [framed(message)])
-    kept = {"@type": "type.googleapis.com/who.Knows", "value": "CAE="}
+    any_text = {"@type": "type.googleapis.com/who.Knows", "value": "CAE="}
     assert rows[0] is not None
-    assert json.loads(rows[0]["a"]) == kept
-    assert json.loads(rows[0]["n"]) == {"kids": [{"any": kept}]}
+    assert json.loads(rows[0]["a"]) == any_text
+    assert json.loads(rows[0]["n"]) == {"kids": [{"any": any_text}]}
 
 
-@pytest.mark.parametrize("declared", ["Node", "google.protobuf.Struct"])
-def test_parts_of_a_message_that_becomes_json_text_are_merged(declared: str) -> None:
-    text = proto3(f"message M {{ {declared} x = 1; }} {JSON_TYPES}")
+@pytest.mark.parametrize("type_name", ["Node", "google.protobuf.Struct"])
+def test_parts_of_a_message_that_becomes_json_text_are_merged(type_name: str) -> None:
+    text = proto3(f"message M {{ {type_name} x = 1; }} {JSON_TYPES}")
     kind = writer(text)
     parts = {"Node": ({"name": "a"}, {"kids": [{"name": "b"}]})}.get(
-        declared, ({"k": 1}, {"l": [2]})
+        type_name, ({"k": 1}, {"l": [2]})
     )
     both = b"".join(
         json_format.ParseDict({"x": part}, kind()).SerializeToString() for part in parts
@@ -427,10 +427,10 @@ VERSIONS = [
 
 
 def test_versions_interleave_in_one_batch() -> None:
-    one, two, three = (writer(text) for text in VERSIONS)
-    first = framed(one(n=1, gone="g", **{"in": {"x": 11}}), 1)
-    second = framed(two(n=2, added="a", r=[5], **{"in": {"x": 12}}), 2, b"\x02\x02")
-    third = framed(three(n=2**40, added="b", r=[2**64 - 1], **{"in": {"y": 13}}), 3)
+    first_writer, second_writer, third_writer = (writer(text) for text in VERSIONS)
+    first = framed(first_writer(n=1, gone="g", **{"in": {"x": 11}}), 1)
+    second = framed(second_writer(n=2, added="a", r=[5], **{"in": {"x": 12}}), 2, b"\x02\x02")
+    third = framed(third_writer(n=2**40, added="b", r=[2**64 - 1], **{"in": {"y": 13}}), 3)
     with_ = decoder(*VERSIONS)
     assert with_.arrow_type == pa.struct(
         {
@@ -470,9 +470,9 @@ def test_values_are_in_their_own_columns_in_whatever_order_the_schema_has_them()
 
 
 def test_records_of_a_version_without_the_message_have_the_wrong_index() -> None:
-    other = proto3("message Other { int32 n = 1; }")
+    old = proto3("message Other { int32 n = 1; }")
     new = proto3("message M { int32 n = 1; }")
-    rows, problems = decode(decoder(other, new), [framed(b"", 1), framed(b"", 2)])
+    rows, problems = decode(decoder(old, new), [framed(b"", 1), framed(b"", 2)])
     assert (rows, problems) == ([None, {"n": 0}], ["wrong_message_index", None])
 
 

@@ -151,14 +151,14 @@ class Oracle:
         if field.message_type is not None:
             return self._message(value, field.message_type.full_name)
         if field.enum_type is not None:
-            known = field.enum_type.values_by_number.get(value)
-            return known.name if known else str(value)
+            symbol = field.enum_type.values_by_number.get(value)
+            return symbol.name if symbol else str(value)
         is_unsigned = field.type in (field.TYPE_UINT64, field.TYPE_FIXED64)
         return Decimal(value) if is_unsigned else value
 
     def _message(self, value: Any, name: str) -> Any:
-        found = SPECIAL.get(name.rpartition(".")[2])
-        return found(value) if found else self.row(value)
+        special = SPECIAL.get(name.rpartition(".")[2])
+        return special(value) if special else self.row(value)
 
 
 def comparable(value: Any, kind: pa.DataType, example: Any) -> Any:
@@ -250,16 +250,16 @@ class Filler:
 def test_every_type_is_in_spark_what_googles_parser_finds(spark: SparkSession) -> None:
     text = everything()
     message, protobuf = writer(text), Protobuf(subject(text))
-    written = [message(), *(Filler(seed).message(message()) for seed in range(60))]
-    found = in_spark(spark, protobuf, [framed(each) for each in written])
-    wanted = spark_type(protobuf.type(ColumnBuilder("s")))
-    assert found.schema["row"].dataType.simpleString() == wanted.replace("`", "").replace(
+    messages = [message(), *(Filler(seed).message(message()) for seed in range(60))]
+    decoded = in_spark(spark, protobuf, [framed(each) for each in messages])
+    row_type = spark_type(protobuf.type(ColumnBuilder("s")))
+    assert decoded.schema["row"].dataType.simpleString() == row_type.replace("`", "").replace(
         ": ", ":"
     ).replace(", ", ",")
-    table = found.select("problem", "row").toArrow()
-    assert table["problem"].null_count == len(written)
+    table = decoded.select("problem", "row").toArrow()
+    assert table["problem"].null_count == len(messages)
     kind = table["row"].type
-    for row, each in zip(table["row"].to_pylist(), written, strict=True):
+    for row, each in zip(table["row"].to_pylist(), messages, strict=True):
         expected = Oracle().row(message.FromString(each.SerializeToString()))
         assert comparable(row, kind, expected) == expected
 
@@ -274,17 +274,17 @@ VERSIONS = (
 
 
 def test_every_record_is_read_with_its_own_version(spark: SparkSession) -> None:
-    one, two, three = (writer(text) for text in VERSIONS)
+    first, second, third = (writer(text) for text in VERSIONS)
     records = [
-        framed(one(n=1, gone="g"), 1),
-        framed(two(n=2, added="a"), 2, b"\x02\x02"),
-        framed(three(n=2**40, **{"in": {"x": 5}}), 3),
-        framed(one(n=4), 1, b"\x02\0"),
+        framed(first(n=1, gone="g"), 1),
+        framed(second(n=2, added="a"), 2, b"\x02\x02"),
+        framed(third(n=2**40, **{"in": {"x": 5}}), 3),
+        framed(first(n=4), 1, b"\x02\0"),
     ] * 20
-    found = in_spark(spark, Protobuf(subject(*VERSIONS)), records).collect()
-    rows = [(*each.row.asDict(recursive=True).values(), each.schema_id) for each in found]
+    decoded = in_spark(spark, Protobuf(subject(*VERSIONS)), records).collect()
+    rows = [(*each.row.asDict(recursive=True).values(), each.schema_id) for each in decoded]
     assert rows[:4] * 20 == rows
-    assert list(found[0].row.asDict()) == ["n", "added", "in", "gone"]
+    assert list(decoded[0].row.asDict()) == ["n", "added", "in", "gone"]
     assert rows[:4] == [
         (1, None, None, "g", 1),
         (2, "a", None, None, 2),
@@ -371,11 +371,11 @@ def test_hostile_bytes_have_a_name_and_their_neighbours_land(spark: SparkSession
         .toArrow()
         .to_pylist()
     )
-    found = [tuple(row.values()) for row in table]
-    assert found[0] == (None, None, True, True)
-    assert [each[:3] for each in found[1::2]] == [(name, None, True) for _, name in HOSTILE]
+    rows = [tuple(row.values()) for row in table]
+    assert rows[0] == (None, None, True, True)
+    assert [row[:3] for row in rows[1::2]] == [(name, None, True) for _, name in HOSTILE]
     friendly = [FRIENDLY[at % len(FRIENDLY)][1] for at in range(len(HOSTILE))]
-    assert found[2::2] == [(None, number, False, False) for number in friendly]
+    assert rows[2::2] == [(None, number, False, False) for number in friendly]
     parser = writer(FLAT)
     for record, number in FRIENDLY:
         assert parser.FromString(record[6:]).n == number
@@ -391,8 +391,8 @@ def test_what_confluents_serializer_writes_and_registers(spark: SparkSession) ->
     latest = client.get_latest_version("orders-value")
     registered = client.get_schema(latest.schema_id, fmt="serialized")
     schema = RegisteredSchema(latest.schema_id, 1, registered.schema_str, "PROTOBUF", ())
-    found = in_spark(spark, Protobuf(Subject("orders-value", (schema,)), "M"), records).collect()
-    assert [(each.problem, each.row.b.x, each.row.s) for each in found] == [
+    rows = in_spark(spark, Protobuf(Subject("orders-value", (schema,)), "M"), records).collect()
+    assert [(row.problem, row.row.b.x, row.row.s) for row in rows] == [
         (None, n, f"s{n}") for n in range(3)
     ]
 
@@ -405,8 +405,8 @@ def test_a_key_is_the_same_in_a_version_with_more_fields(spark: SparkSession) ->
         framed(writer(new)(n=5), 2),
         framed(writer(old)(n=6), 1),
     ]
-    first, second, other = in_spark(spark, Protobuf(subject(old, new)), records).collect()
-    assert first.identity == second.identity != other.identity
+    first, second, third = in_spark(spark, Protobuf(subject(old, new)), records).collect()
+    assert first.identity == second.identity != third.identity
 
 
 @pytest.mark.parametrize("key_too", [False, True])
@@ -439,11 +439,11 @@ read = pickle.load(sys.stdin.buffer)
 assert read(pa.array([bytes(6), None])).to_pylist()[1] is None
 print(sorted({"pyiceberg", "dagster", "confluent_kafka", "grpc_tools"} & set(sys.modules)))
 """
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", program],
         input=sent,
         env={**os.environ, "RUST_BACKTRACE": "1"},
         capture_output=True,
         check=True,
     )
-    assert done.stdout.decode().strip() == "[]"
+    assert result.stdout.decode().strip() == "[]"

@@ -48,7 +48,7 @@ COMMON = (
 
 
 @pytest.mark.parametrize(
-    ("declared", "iceberg"),
+    ("type_name", "iceberg"),
     [
         ("double", "double"),
         ("float", "float"),
@@ -82,10 +82,10 @@ COMMON = (
         ("There", "string"),
     ],
 )
-def test_a_type_becomes_the_type_of_the_table(declared: str, iceberg: str) -> None:
+def test_a_type_becomes_the_type_of_the_table(type_name: str, iceberg: str) -> None:
     more = "enum Suit { HEARTS = 0; } message Nothing {} message Node { Node next = 1; }"
     more += "message There { Back back = 1; } message Back { There there = 1; }"
-    body = f"message M {{ {declared} x = 1; repeated {declared} many = 2; }} {more}"
+    body = f"message M {{ {type_name} x = 1; repeated {type_name} many = 2; }} {more}"
     kinds = {c.name: c.field_type for c in columns(proto3(body, *COMMON))}
     assert str(kinds["x"]) == iceberg
     assert isinstance(kinds["many"], ListType)
@@ -136,10 +136,10 @@ def test_comments_become_documentation() -> None:
       }
       In in = 4;
     }"""
-    found = columns(proto3(body))
-    assert [c.doc for c in found] == ["The number of the order.", "in cents", None, None]
-    assert isinstance(found[3].field_type, StructType)
-    assert found[3].field_type.fields[0].doc == "deep"
+    fields = columns(proto3(body))
+    assert [c.doc for c in fields] == ["The number of the order.", "in cents", None, None]
+    assert isinstance(fields[3].field_type, StructType)
+    assert fields[3].field_type.fields[0].doc == "deep"
 
 
 def test_no_column_is_required_and_no_two_share_an_id() -> None:
@@ -171,8 +171,8 @@ def test_source_and_compiled_files_may_import_each_other(
         name: as_base64(content, REFERENCES) if name in compiled else content
         for name, content in REFERENCES.items()
     }
-    found = FileDescriptorSet.FromString(descriptors(text, references)).file
-    assert [file.name for file in found] == ["shop/price.proto", "shop/item.proto", "schema.proto"]
+    files = FileDescriptorSet.FromString(descriptors(text, references)).file
+    assert [file.name for file in files] == ["shop/price.proto", "shop/item.proto", "schema.proto"]
     (items,) = ProtobufSchemas("s", [(1, text, references)]).columns(ColumnBuilder("s"))
     assert "cents" in str(items.field_type)
 
@@ -186,10 +186,10 @@ def test_files_of_google_and_confluent_need_no_reference(compiled: bool) -> None
         "confluent/type/decimal.proto",
         *COMMON,
     )
-    found = types(as_base64(text) if compiled else text)
-    assert found["a"] == "int"
-    assert found["day"] == "date"
-    assert "precision" in found["d"]
+    kinds = types(as_base64(text) if compiled else text)
+    assert kinds["a"] == "int"
+    assert kinds["day"] == "date"
+    assert "precision" in kinds["d"]
 
 
 def test_a_printed_file_can_be_imported_with_all_that_it_has() -> None:
@@ -249,8 +249,8 @@ def test_a_reference_never_becomes_code(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["--version", "@x", "-I", "a b.proto", "x:y=z.proto", "ä.proto"])
 def test_a_reference_is_a_file_whatever_its_name(name: str) -> None:
     text = proto3("message M { Other o = 1; }", name)
-    found = descriptors(text, {name: proto3("message Other { int32 a = 1; }")})
-    assert [file.name for file in FileDescriptorSet.FromString(found).file] == [
+    content = descriptors(text, {name: proto3("message Other { int32 a = 1; }")})
+    assert [file.name for file in FileDescriptorSet.FromString(content).file] == [
         name,
         "schema.proto",
     ]
@@ -324,15 +324,15 @@ def test_versions_merge_by_name() -> None:
     new = proto3(
         "message M { In in = 9; string added = 8; int64 n = 1; } message In { string z = 1; string y = 5; }"
     )
-    found = columns(old, new)
-    assert [c.name for c in found] == ["in", "added", "n", "gone"]
-    assert str(found[2].field_type) == "long"
-    assert isinstance(found[0].field_type, StructType)
-    assert [f.name for f in found[0].field_type.fields] == ["z", "y", "x"]
+    fields = columns(old, new)
+    assert [c.name for c in fields] == ["in", "added", "n", "gone"]
+    assert str(fields[2].field_type) == "long"
+    assert isinstance(fields[0].field_type, StructType)
+    assert [f.name for f in fields[0].field_type.fields] == ["z", "y", "x"]
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "column"),
+    ("first", "second", "column"),
     [
         ("int32", "int64", "long"),
         ("int32", "uint32", "long"),
@@ -342,8 +342,8 @@ def test_versions_merge_by_name() -> None:
         ("int32", "int32", "int"),
     ],
 )
-def test_a_changed_type_is_the_wider_one(one: str, other: str, column: str) -> None:
-    texts = [proto3(f"message M {{ {kind} x = 1; }}") for kind in (one, other)]
+def test_a_changed_type_is_the_wider_one(first: str, second: str, column: str) -> None:
+    texts = [proto3(f"message M {{ {kind} x = 1; }}") for kind in (first, second)]
     assert types(*texts) == types(*reversed(texts)) == {"x": column}
 
 

@@ -24,7 +24,7 @@ from tableflow_assets.defs.topics.new_offsets import (
 )
 from tableflow_assets.settings.settings import Settings, TopicOptions
 from tableflow_assets.source import log
-from tableflow_assets.source.discovery import remembered
+from tableflow_assets.source.discovery import remembered_topics
 from tableflow_assets.stack import connections
 from tableflow_assets_tests.defs.conftest import Clock, MakeWorld
 from tableflow_assets_tests.defs.dagster_world import (
@@ -402,4 +402,4 @@ def test_a_webserver_that_cannot_reload_does_not_hold_up_the_tick(
     world = world_of(topics={f"{kafka_topic.name}*": TopicOptions()})
     tick = world.look_for_offsets()
     assert tick.skip_message == "0 topics"
-    assert list(remembered(world.settings)) == [kafka_topic.name]
+    assert list(remembered_topics(world.settings)) == [kafka_topic.name]
