@@ -145,7 +145,7 @@ def test_every_class_is_explained_for_values_and_for_keys() -> None:
 
 
 def test_the_documentation_has_every_class_in_the_words_of_the_code() -> None:
-    text = (Path(__file__).parents[2] / "docs" / "dead-letters.md").read_text()
+    text = (Path(__file__).parents[3] / "docs" / "dead-letters.md").read_text()
     section = text.partition("## Classes")[2].partition("\n## ")[0]
     documented = dict(re.findall(r"^\| `(\w+)` \| (.+) \|$", section, re.MULTILINE))
     assert documented == EXPLAINED
