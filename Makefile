@@ -1,8 +1,9 @@
 # Every target installs what it needs into .venv first. `make` alone lists the targets.
 PYTHON ?= python3.11
 BIN := .venv/bin
+WORKERS ?= 2
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint fmt lock rooms docs clean
+.PHONY: help install demo check test lint fmt lock rooms docs clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -18,9 +19,12 @@ install: .venv/installed ## install into .venv; leaves .venv/bin/tableflow
 demo: install ## start everything, with data flowing, and open Dagster
 	@exec $(BIN)/tableflow demo
 
+check: lint ## lint, types and all tests that need no server
+	$(BIN)/pytest -n $(WORKERS) -m "not stack"
+
 test: lint ## lint, types and all tests, on a real stack; those of products on one of their own
-	$(BIN)/pytest --ignore=tableflow_assets_tests/product
-	$(BIN)/pytest tableflow_assets_tests/product
+	$(BIN)/pytest -n $(WORKERS) --ignore=tableflow_assets_tests/product
+	$(BIN)/pytest -n $(WORKERS) tableflow_assets_tests/product
 
 lint: install ## ruff and mypy
 	$(BIN)/ruff check .

@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import subprocess
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,9 +21,15 @@ from tableflow_assets.stack.stack import Stack
 from tableflow_assets.tableflow import Tableflow
 from tableflow_assets_tests.support.kafka_topics import KafkaTopic
 from tableflow_assets_tests.support.seaweed import running_seaweed
+from tableflow_assets_tests.support.workers import Director, shared_stack
+
+# The fixtures that start a server. A test with one of these is marked `stack`.
+SERVERS = {"stack", "live_stack", "seaweed", "secure_broker", "rest_server"}
+# The programs of which a test without that mark must start none.
+SERVER_PROGRAMS = {"java", "weed", "chromedriver"}
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """A polite kill, as by `timeout`, still ends what the fixtures started.
 
     Both: shells start what runs in the background deaf to Ctrl-C, Dagster makes both signals what that one
@@ -29,17 +37,34 @@ def pytest_configure() -> None:
     """
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    if config.getoption("tx") and not hasattr(config, "workerinput"):  # with `-n`, and no worker
+        config.pluginmanager.register(Director())
+
+
+@pytest.hookimpl(tryfirst=True)  # before `-m` chooses by the mark
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if SERVERS.intersection(getattr(item, "fixturenames", ())):
+            item.add_marker("stack")
+    # The long files first: at the end of `pytest -n`, no worker is left alone with one of them.
+    long = {item.path for item in items if item.get_closest_marker("stack")}
+    items.sort(key=lambda item: item.path not in long)
 
 
 @pytest.fixture(scope="session")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+def stack(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Stack]:
     """Kafka, the registry, SeaweedFS and Spark: started once, ended also after a failure.
 
-    With TABLEFLOW_TEST_STACK=<state folder>, one that `tableflow stack up` has started already: the
-    tests then begin at once, and leave their topics and tables in it.
+    With `-n`, the workers share one. With TABLEFLOW_TEST_STACK=<state folder>, it is one that
+    `tableflow stack up` has started: the tests begin at once, and leave their topics and tables in it.
     """
     if running_already := os.environ.get("TABLEFLOW_TEST_STACK"):
         yield Stack(Path(running_already))
+        return
+    if shared := shared_stack(request.config):
+        yield shared
         return
     with Stack(tmp_path_factory.mktemp("stack")) as running:
         yield running
@@ -78,3 +103,24 @@ def _own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("TABLEFLOW_STATE", str(tmp_path / "state"))
     monkeypatch.setattr(masking, "_seen", masking._Seen())
+
+
+@pytest.fixture(autouse=True)
+def _quick_tests_start_no_server(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if request.node.get_closest_marker("stack"):
+        return
+
+    start = subprocess.Popen.__init__
+
+    def guarded(process: subprocess.Popen[Any], args: Any, *others: Any, **options: Any) -> None:
+        program = args if isinstance(args, str | os.PathLike) else args[0]
+        if Path(program).name in SERVER_PROGRAMS:
+            raise AssertionError(
+                f"A test that is not marked `stack` starts {program}: mark it with"
+                " @pytest.mark.stack, or add the fixture that does it to SERVERS in conftest.py."
+            )
+        start(process, args, *others, **options)
+
+    monkeypatch.setattr(subprocess.Popen, "__init__", guarded)

@@ -61,6 +61,7 @@ def test_a_command_of_the_readme_runs(command: str, with_payments: Path) -> None
     assert finished.returncode == 0, finished.stderr
 
 
+@pytest.mark.stack
 def test_the_smoke_test_of_the_whole(tmp_path: Path) -> None:
     finished = run(ONCE + " --count 300", tmp_path)
     assert finished.returncode == 0, finished.stderr

@@ -33,6 +33,7 @@ def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return copy
 
 
+@pytest.mark.stack
 def test_it_is_compiled_once(own_cache: Path) -> None:
     compiled = jar.ensure_own_jar()
     assert compiled.parent == own_cache / "jars"
@@ -48,6 +49,7 @@ def test_other_sources_are_another_archive(sources: Path) -> None:
     assert jar.own_jar() != before
 
 
+@pytest.mark.stack
 def test_what_does_not_compile_is_told_and_leaves_nothing(own_cache: Path, sources: Path) -> None:
     (sources / "Misfit.java").write_text("package tableflow; final class Misfit { int x = y; }")
     before = set((own_cache / "jars").iterdir())

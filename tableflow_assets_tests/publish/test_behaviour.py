@@ -172,6 +172,14 @@ def test_hostile_names_stay_names(world: CatalogWorld) -> None:
     assert find(catalog, described) == catalog.wanted(described)
 
 
-@pytest.fixture(params=["glue", "unity_databricks", "unity_open_source", "snowflake", "rest"])
+@pytest.fixture(
+    params=[
+        "glue",
+        "unity_databricks",
+        "unity_open_source",
+        "snowflake",
+        pytest.param("rest", marks=pytest.mark.stack),
+    ]
+)
 def world(request: pytest.FixtureRequest) -> Iterator[CatalogWorld]:
     yield request.getfixturevalue(f"{request.param}_world")

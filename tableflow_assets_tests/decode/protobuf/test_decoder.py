@@ -539,9 +539,9 @@ def test_a_field_of_another_wire_type_is_skipped_as_an_unknown_one() -> None:
 def test_one_in_ten_malformed_records_are_found_within_seconds() -> None:
     bad = [framed(b"\x12\x05ab"), framed(b"\x12\x01\xff")]
     records = [bad[i // 10 % 2] if i % 10 == 3 else GOOD for i in range(10_000)]
-    started = time.monotonic()
+    started = time.process_time()
     rows, problems = decode(decoder(FLAT), records)
-    assert time.monotonic() - started < 5
+    assert time.process_time() - started < 5
     for i, (row, problem) in enumerate(zip(rows, problems, strict=True)):
         expected = ("malformed_protobuf", "invalid_utf8")[i // 10 % 2] if i % 10 == 3 else None
         assert problem == expected

@@ -26,7 +26,7 @@ NOWHERE = S3Connection(
 )
 
 
-@pytest.fixture(params=["s3", "folder"])
+@pytest.fixture(params=[pytest.param("s3", marks=pytest.mark.stack), "folder"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     if request.param == "folder":
         yield store_at(str(tmp_path / "a table"), NOWHERE)
