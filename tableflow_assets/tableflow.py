@@ -4,27 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cached_property
-
-from pyiceberg.table import Table
-from pyspark.sql import SparkSession
+from typing import TYPE_CHECKING
 
 from tableflow_assets.base.errors import SettingsError
 from tableflow_assets.base.spark_session import connect_spark
 from tableflow_assets.lake.catalog import RestCatalog
-from tableflow_assets.pipeline import Pipeline
-from tableflow_assets.product.products import Product, products_of
-from tableflow_assets.product.runner import Runner
-from tableflow_assets.publish.publisher import Publisher
 from tableflow_assets.settings.settings import Settings, Topic
 from tableflow_assets.source.discovery import discover, known_topics
 from tableflow_assets.source.log import Log
-from tableflow_assets.source.registry import Registry
 from tableflow_assets.stack import connections
 from tableflow_assets.table.known_tables import existing_table
 
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+    from pyspark.sql import SparkSession
+
+    from tableflow_assets.pipeline import Pipeline
+    from tableflow_assets.product.products import Product
+    from tableflow_assets.product.runner import Runner
+    from tableflow_assets.publish.publisher import Publisher
+    from tableflow_assets.source.registry import Registry
+
 
 class Tableflow:
-    """Connects lazily, so that asking for one thing never needs the servers of another."""
+    """Connects lazily, so that asking for one thing never needs the servers of another.
+
+    Imports lazily for the same reason: Spark and the decoders take a second that `status` need not wait.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -35,6 +41,8 @@ class Tableflow:
 
     @cached_property
     def registry(self) -> Registry:
+        from tableflow_assets.source.registry import Registry
+
         return Registry(
             connections.registry_access(self.settings), self.settings.state_dir / "schemas"
         )
@@ -47,6 +55,8 @@ class Tableflow:
 
     @cached_property
     def publisher(self) -> Publisher:
+        from tableflow_assets.publish.publisher import Publisher
+
         return Publisher(self.settings, self.catalog)
 
     @cached_property
@@ -96,9 +106,13 @@ class Tableflow:
     @cached_property
     def products(self) -> tuple[Product, ...]:
         """In an order in which each comes after those that it reads."""
+        from tableflow_assets.product.products import products_of
+
         return products_of(self.settings)
 
     def runner(self, product: Product) -> Runner:
+        from tableflow_assets.product.runner import Runner
+
         return Runner(
             product=product,
             catalog=self.catalog,
@@ -108,6 +122,8 @@ class Tableflow:
         )
 
     def pipeline(self, topic: Topic) -> Pipeline:
+        from tableflow_assets.pipeline import Pipeline
+
         return Pipeline(
             topic=topic,
             log=self.log,

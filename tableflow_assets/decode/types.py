@@ -15,13 +15,13 @@ from pyiceberg.types import (
 )
 
 from tableflow_assets.base.errors import UnsupportedSchema
+from tableflow_assets.decode.column_names import KAFKA_COLUMN
 from tableflow_assets.decode.columns import ColumnBuilder
 from tableflow_assets.decode.plain import Raw
 from tableflow_assets.decode.schemas import Schemas
 from tableflow_assets.decode.serialization import Serialization
 from tableflow_assets.settings.blocks import Mode
 
-KAFKA_COLUMN = "_kafka"
 KEYED_MODES = ("upsert", "cdc")  # one row a key
 # Names that Iceberg gives to what it knows of a row: a table with such a column cannot be read.
 OF_ICEBERG = (

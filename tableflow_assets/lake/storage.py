@@ -6,6 +6,7 @@ import logging
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from ipaddress import ip_address
+from threading import Lock
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
@@ -14,6 +15,8 @@ from tableflow_assets.base.errors import AccessRefused, ServerUnreachable
 
 SESSION_NAME = "tableflow"
 logger = logging.getLogger(__name__)
+# A session is not for several threads at once; and each would make one of its own, at 0.1 s apiece.
+_CREATING = Lock()
 
 
 @dataclass(frozen=True)
@@ -70,16 +73,14 @@ def s3_client(storage: S3Connection) -> Any:
     """For our own requests; renews the keys of a role by itself."""
     from botocore.config import Config
 
-    return session_of(storage).client(
-        "s3",
-        endpoint_url=storage.endpoint,
-        config=Config(
-            connect_timeout=5,
-            read_timeout=20,
-            retries={"mode": "standard", "total_max_attempts": 3},
-            s3={"addressing_style": "path" if storage.path_style else "auto"},
-        ),
+    config = Config(
+        connect_timeout=5,
+        read_timeout=20,
+        retries={"mode": "standard", "total_max_attempts": 3},
+        s3={"addressing_style": "path" if storage.path_style else "auto"},
     )
+    with _CREATING:
+        return session_of(storage).client("s3", endpoint_url=storage.endpoint, config=config)
 
 
 def encryption_headers(storage: S3Connection) -> dict[str, str]:

@@ -67,3 +67,15 @@ def test_the_version_is_that_of_the_package(command: Command) -> None:
         0,
         f"tableflow-assets {metadata.version('tableflow-assets')}\n",
     )
+
+
+def test_status_needs_neither_spark_nor_the_decoders() -> None:
+    imports = "import tableflow_assets.tableflow, tableflow_assets.operate.status, sys"
+    finished = subprocess.run(
+        [sys.executable, "-c", f"{imports}; print(*sys.modules)"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    needless = {"pyspark", "boto3", "httpx", "sqlglot", "google.protobuf", "dagster", "duckdb"}
+    assert set(finished.stdout.split()) & needless == set()

@@ -17,9 +17,9 @@ from tableflow_assets.operate.maintenance.expirable import (
     outlived_tags,
 )
 from tableflow_assets.operate.maintenance.file_groups import Place, Places
-from tableflow_assets.operate.retention import oldest_kept
+from tableflow_assets.operate.oldest_kept import oldest_kept
 from tableflow_assets.settings.settings import Topic
-from tableflow_assets.table.delta.lifecycle import standing
+from tableflow_assets.table.delta.lifecycle import Standing, standing
 from tableflow_assets.table.formats import is_delta
 
 # Small files: so many of them, if merging makes them fewer.
@@ -95,6 +95,20 @@ def health(catalog: RestCatalog, topic: Topic, now: datetime | None = None) -> H
     table = catalog.find(topic.table)
     if table is None or table.current_snapshot() is None:
         return Health(topic.name)
+    delta = standing(catalog, table) if is_delta(table) else None
+    return health_of(catalog, table, topic, delta, now)
+
+
+def health_of(
+    catalog: RestCatalog,
+    table: Table,
+    topic: Topic,
+    delta: Standing | None,
+    now: datetime | None = None,
+) -> Health:
+    """For those who have the table, and know how its Delta log stands."""
+    if table.current_snapshot() is None:
+        return Health(topic.name)
     now = now or datetime.now(UTC)
     places = Places(table, topic)
     content = catalog.ask(lambda: content_of(table, topic, places))
@@ -102,7 +116,7 @@ def health(catalog: RestCatalog, topic: Topic, now: datetime | None = None) -> H
     return Health(
         topic=topic.name,
         windows=windows,
-        needs=tuple(_needs(catalog, table, topic, windows, content, now)),
+        needs=tuple(_needs(table, topic, windows, content, delta, now)),
         snapshots=len(table.snapshots()),
         manifests=content.manifests,
     )
@@ -178,11 +192,11 @@ def _is_dead(group: Counts) -> bool:
 
 
 def _needs(
-    catalog: RestCatalog,
     table: Table,
     topic: Topic,
     windows: tuple[Window, ...],
     content: Content,
+    delta: Standing | None,
     now: datetime,
 ) -> Iterator[Need]:
     if (kept := oldest_kept(topic, now)) and content.oldest and content.oldest < kept:
@@ -192,9 +206,8 @@ def _needs(
     if content.small_manifests > SMALL_MANIFESTS:
         yield Need("manifests", f"{content.small_manifests} manifests have few entries")
     yield from _of_age(table, topic, now)
-    if is_delta(table) and (standing_now := standing(catalog, table)).behind:
-        behind = standing_now.problem or f"the Delta log lacks {standing_now.behind} states"
-        yield Need("mirror", behind)
+    if delta is not None and delta.behind:
+        yield Need("mirror", delta.problem or f"the Delta log lacks {delta.behind} states")
 
 
 def _of_age(table: Table, topic: Topic, now: datetime) -> Iterator[Need]:
