@@ -10,36 +10,46 @@ import click
 
 from tableflow_assets.base import masking
 from tableflow_assets.base.errors import TableflowError
-from tableflow_assets.commands import (
-    aws,
-    bench,
-    catalogs,
-    chaos,
-    config,
-    connect,
-    dead_letters,
-    demo,
-    forget,
-    history,
-    labs,
-    ledger,
-    maintenance,
-    mirror,
-    plan,
-    products,
-    query,
-    rebuild,
-    repair,
-    resume,
-    retention,
-    rollback,
-    snowflake,
-    soak,
-    spark,
-    stack,
-    tag,
-    topics,
-)
+from tableflow_assets.commands.deferred import DeferredCommand
+
+# The module of each command in `commands` (and its name there, where that is another one), and the
+# first sentence of its own help.
+COMMANDS = {
+    "demo": "Start everything, with data flowing, and open Dagster; Ctrl-C stops it all.",
+    "topics:status": (
+        "How far each table is behind its topic, its Delta log behind the table, and what it needs."
+    ),
+    "topics:verify": "Compare tables with their topics, offset by offset; exit 1 on any difference.",
+    "topics:materialize": "Bring tables up to the end of their topics (what Dagster's runs do).",
+    "query": "Run SQL over the tables with DuckDB, e.g.",
+    "connect": "Print what to paste into another engine, so that it sees the tables.",
+    "products": "Data products: tables that SQL makes of topics' tables and of each other.",
+    "catalogs": "Where tables are shown, beside the catalog that owns them.",
+    "aws": "What AWS has to allow.",
+    "snowflake": "What Snowflake needs to show the tables: its SQL, to read or to run.",
+    "history": "The states that a table has had, newest first: what changed, up to where, and by which run.",
+    "tag": "Name a state of the table, so that it stays readable; without a name, list the tags.",
+    "rollback": "Take a table back to an earlier state; the next run reads the rest of the log again.",
+    "plan": "What the newest schema does to a topic's table; exit 1 if some of it is refused.",
+    "resume": "End a topic's suspension, once its cause is mended; exit 1 if it is not.",
+    "rebuild": "Replace a table's rows by what the log holds, in one step; the old ones stay under a tag.",
+    "mirror": "Write what the Delta logs of tables do not show yet, or check them; exit 1 on any difference.",
+    "repair": (
+        "Mend a table and its Delta log where that loses nothing; exit 1 if something is left to decide."
+    ),
+    "retention": "Drop the rows and dead letters of windows older than the topic's `retention`.",
+    "maintenance": "What the tables need (files merged, old snapshots removed), and doing it.",
+    "ledger": "Which offsets a table has read, and the commits that brought them, newest first.",
+    "forget": "Erase all records of a key from the table, its dead letters and old snapshots.",
+    "dead_letters": "Records that could not be read: kept aside, explained, and replayable.",
+    "stack": "The embedded servers: Kafka, registry, object store, catalog, Spark, Dagster.",
+    "spark": "What a Spark Connect server of your own needs; the embedded one has it.",
+    "labs": "Seeded records for the labs' topics.",
+    "config": "Check and show the settings.",
+    "bench": "Measure, on a running stack.",
+    "chaos": "Break runs and servers of a stack of its own; exit 1 if a record got lost or came twice.",
+    "soak": "Many small commits on servers of its own; exit 1 if files pile up or queries become slow.",
+}
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -49,6 +59,7 @@ from tableflow_assets.commands import (
     type=click.Path(path_type=Path),
     help="The settings file. Default: $TABLEFLOW_CONFIG, else ./tableflow.yaml, else built in.",
 )
+@click.version_option(package_name="tableflow-assets", message="%(package)s %(version)s")
 def tableflow(config_file: Path | None) -> None:
     """Kafka topics as Iceberg tables, exactly once."""
     if config_file is not None:
@@ -56,36 +67,8 @@ def tableflow(config_file: Path | None) -> None:
         os.environ["TABLEFLOW_CONFIG"] = str(config_file.absolute())
 
 
-tableflow.add_command(demo.demo)
-tableflow.add_command(topics.status)
-tableflow.add_command(topics.verify)
-tableflow.add_command(topics.materialize)
-tableflow.add_command(query.query)
-tableflow.add_command(connect.connect)
-tableflow.add_command(products.products)
-tableflow.add_command(catalogs.catalogs)
-tableflow.add_command(aws.aws)
-tableflow.add_command(snowflake.snowflake)
-tableflow.add_command(history.history)
-tableflow.add_command(tag.tag)
-tableflow.add_command(rollback.rollback)
-tableflow.add_command(plan.plan)
-tableflow.add_command(resume.resume)
-tableflow.add_command(rebuild.rebuild)
-tableflow.add_command(mirror.mirror)
-tableflow.add_command(repair.repair)
-tableflow.add_command(retention.retention)
-tableflow.add_command(maintenance.maintenance)
-tableflow.add_command(ledger.ledger)
-tableflow.add_command(forget.forget)
-tableflow.add_command(dead_letters.dead_letters)
-tableflow.add_command(stack.stack)
-tableflow.add_command(spark.spark)
-tableflow.add_command(labs.labs)
-tableflow.add_command(config.config)
-tableflow.add_command(bench.bench)
-tableflow.add_command(chaos.chaos)
-tableflow.add_command(soak.soak)
+for place, sentence in COMMANDS.items():
+    tableflow.add_command(DeferredCommand(place, sentence))
 
 
 def main() -> None:

@@ -6,26 +6,28 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Protocol, TypedDict
-
-from pyiceberg.table import Table
-from pyspark.sql import SparkSession
+from typing import TYPE_CHECKING, Protocol, TypedDict
 
 from tableflow_assets.base.errors import SettingsError
 from tableflow_assets.base.spark_session import connect_spark
 from tableflow_assets.lake.catalog import RestCatalog
-from tableflow_assets.pipeline import Pipeline
-from tableflow_assets.product.products import Product, products_of
-from tableflow_assets.product.runner import Runner
-from tableflow_assets.publish.publisher import Publisher
 from tableflow_assets.settings.managed_table import ManagedTable
 from tableflow_assets.settings.settings import Settings, Topic
 from tableflow_assets.source.discovery import discover, known_topics
 from tableflow_assets.source.log import Log
-from tableflow_assets.source.registry import Registry
 from tableflow_assets.stack import connections
-from tableflow_assets.table.handle import TableHandle
 from tableflow_assets.table.known_tables import existing_table
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+    from pyspark.sql import SparkSession
+
+    from tableflow_assets.pipeline import Pipeline
+    from tableflow_assets.product.products import Product
+    from tableflow_assets.product.runner import Runner
+    from tableflow_assets.publish.publisher import Publisher
+    from tableflow_assets.source.registry import Registry
+    from tableflow_assets.table.handle import TableHandle
 
 
 class Servers(Protocol):
@@ -47,6 +49,8 @@ class ServersOfSettings:
         return Log(connections.kafka_access(self.settings))
 
     def registry(self) -> Registry:
+        from tableflow_assets.source.registry import Registry
+
         schemas = self.settings.state_dir / "schemas"
         return Registry(connections.registry_access(self.settings), schemas)
 
@@ -60,7 +64,10 @@ class ServersOfSettings:
 
 
 class Tableflow:
-    """Connects lazily, so that asking for one thing never needs the servers of another."""
+    """Connects lazily, so that asking for one thing never needs the servers of another.
+
+    Imports lazily for the same reason: Spark and the decoders take a second that `status` can do without.
+    """
 
     def __init__(self, settings: Settings, servers: Servers | None = None) -> None:
         self.settings = settings
@@ -80,6 +87,8 @@ class Tableflow:
 
     @cached_property
     def publisher(self) -> Publisher:
+        from tableflow_assets.publish.publisher import Publisher
+
         return Publisher(self.settings, self.catalog)
 
     @cached_property
@@ -129,10 +138,14 @@ class Tableflow:
     @cached_property
     def products(self) -> tuple[Product, ...]:
         """In an order in which each comes after those that it reads."""
+        from tableflow_assets.product.products import products_of
+
         return products_of(self.settings)
 
     def pipeline(self, topic: Topic) -> Pipeline:
         """A topic's table with its way from the log."""
+        from tableflow_assets.pipeline import Pipeline
+
         return Pipeline(
             spec=topic,
             log=self.log,
@@ -143,12 +156,16 @@ class Tableflow:
 
     def runner(self, product: Product) -> Runner:
         """A product's table with its way from its inputs."""
+        from tableflow_assets.product.runner import Runner
+
         return Runner(
             spec=product.spec, product=product, publisher=self.publisher, **self._connections()
         )
 
     def handle(self, table: ManagedTable) -> TableHandle:
         """Any table, for work that never touches the log."""
+        from tableflow_assets.table.handle import TableHandle
+
         return TableHandle(spec=table, **self._connections())
 
     def _connections(self) -> _Connections:

@@ -11,6 +11,7 @@ import click
 from tableflow_assets.base.errors import TableflowError
 from tableflow_assets.commands.show import (
     console,
+    counted,
     json_option,
     print_json,
     print_table,
@@ -145,7 +146,7 @@ def _show_replayed(done: Replayed, as_json: bool) -> None:
         print_json(asdict(done))
         return
     did = "became rows" if done.is_done else "can be read by now"
-    _say(f"{done.topic}: {done.letters} letters {did}.")
+    _say(f"{done.topic}: {counted(done.letters, 'letter')} {did}.")
     if done.unreadable:
         rows = [[n, name, explanation(name)] for name, n in sorted(done.unreadable.items())]
         print_table("Still cannot be read", ["letters", "error", "which means"], rows)

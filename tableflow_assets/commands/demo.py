@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import tempfile
 import threading
 import time
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Group
@@ -17,13 +18,13 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from tableflow_assets.commands.once import run_once
 from tableflow_assets.commands.show import console, json_option, print_json, print_table
-from tableflow_assets.commands.stack import download_progress, interrupted_once
-from tableflow_assets.labs import LAB_TOPICS
+from tableflow_assets.commands.stack import interrupted_once
+from tableflow_assets.commands.starting import running_stack
 from tableflow_assets.settings.settings import Settings, load_settings
-from tableflow_assets.source.discovery import remember
-from tableflow_assets.stack.stack import Stack, servers_of
+
+if TYPE_CHECKING:
+    from tableflow_assets.stack.stack import Stack
 
 EVENTS_SHOWN = 6
 POLL_SECONDS = 0.5
@@ -38,14 +39,19 @@ def demo(once: bool, count: int, seed: int, as_json: bool) -> None:
     """Start everything, with data flowing, and open Dagster; Ctrl-C stops it all."""
     if once:
         _once(count, seed, as_json)
-    else:
+        return
+    # Ctrl-C is how it ends, and no failure: `make demo` would call it an error.
+    with contextlib.suppress(KeyboardInterrupt), interrupted_once():
         _live(load_settings())
+    console.print("Stopped. The data stays; `make demo` finds it again.")
 
 
 def _once(count: int, seed: int, as_json: bool) -> None:
     """On a state folder of its own: a demo must neither need nor touch what is there."""
+    from tableflow_assets.commands.once import run_once
+
     with tempfile.TemporaryDirectory(prefix="tableflow-demo-") as folder, interrupted_once():
-        result = run_once(Path(folder), count, seed, quiet=as_json)
+        result = run_once(Path(folder), count, seed)
     if as_json:
         print_json(result)
     else:
@@ -57,30 +63,26 @@ def _once(count: int, seed: int, as_json: bool) -> None:
 
 
 def _live(settings: Settings) -> None:
+    from tableflow_assets.labs import LAB_TOPICS
+    from tableflow_assets.source.discovery import remember
+
     started = time.monotonic()
     today = datetime.now(UTC).date()
     remember(settings, dict.fromkeys(LAB_TOPICS, today))  # Dagster loads before Kafka is up
     events: list[str] = []
-    with interrupted_once(), download_progress() as on_download:
-        stack = Stack(
-            settings.state_dir,
-            dagster=True,
-            generators=True,
-            report=lambda text: _note(events, text),
-            on_download=on_download,
-        )
-        board = None
+    with running_stack(
+        settings.state_dir,
+        console,
+        dagster=True,
+        generators=True,
+        report=lambda text: _note(events, text),
+    ) as stack:
+        board = _Board(settings, stack, events, time.monotonic() - started)
+        threading.Thread(target=board.await_first_rows, args=[started]).start()
         try:
-            stack.start()
-            board = _Board(settings, stack, events, time.monotonic() - started)
-            threading.Thread(target=board.await_first_rows, args=[started]).start()
             board.show()
         finally:
-            console.print("Stopping the servers …")
-            if board is not None:
-                board.closed.set()
-            stack.stop()
-            console.print("Stopped. The data stays; `make demo` finds it again.")
+            board.closed.set()
 
 
 def _note(events: list[str], text: str) -> None:
@@ -95,6 +97,8 @@ class _Board:
     def __init__(
         self, settings: Settings, stack: Stack, events: list[str], ready_after: float
     ) -> None:
+        from tableflow_assets.stack.stack import servers_of
+
         self._settings, self._stack, self._events = settings, stack, events
         self._ready_after = ready_after
         self._first_rows = "not yet"

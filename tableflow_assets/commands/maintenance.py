@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tableflow_assets.commands.show import console, json_option, print_json, print_table
+from tableflow_assets.commands.show import console, counted, json_option, print_json, print_table
 from tableflow_assets.settings.settings import load_settings
 from tableflow_assets.settings.values import age
 
@@ -75,7 +75,7 @@ def status(topics: tuple[str, ...], as_json: bool) -> None:
             ]
             for window in one.windows
         ]
-        title = f"{one.topic}: {one.snapshots} snapshots, {one.manifests} manifests"
+        title = f"{one.topic}: {counted(one.snapshots, 'snapshot')}, {counted(one.manifests, 'manifest')}"
         print_table(title, columns, rows)
         if one.needs:
             print_table("Needs", ["what", "why"], [[need.kind, need.why] for need in one.needs])

@@ -4,42 +4,39 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console
+
 from tableflow_assets import labs
-from tableflow_assets.commands.show import console
-from tableflow_assets.commands.stack import download_progress
+from tableflow_assets.commands.starting import running_stack
 from tableflow_assets.query.duckdb import connect_duckdb
 from tableflow_assets.settings.settings import Settings, Topic
 from tableflow_assets.stack import connections
-from tableflow_assets.stack.stack import Stack
 from tableflow_assets.tableflow import Tableflow
 from tableflow_assets.verify.verify import verify
 
 
-def run_once(folder: Path, count: int, seed: int, quiet: bool) -> dict[str, Any]:
+def run_once(folder: Path, count: int, seed: int) -> dict[str, Any]:
     """Produce, materialize, verify, query; ``ok`` only if every step agreed with the others."""
     started = time.monotonic()
     settings = Settings(state_dir=folder)
-    step = _quiet_step if quiet else console.status
+    progress = Console(stderr=True, highlight=False)  # stdout carries the result
     with (
-        step("starting the servers"),
-        _bar(quiet) as on_download,
-        Stack(folder, on_download=on_download),
-        contextlib.ExitStack() as cleanup,
+        running_stack(folder, progress),
+        contextlib.closing(Tableflow(settings)) as tableflow,
     ):
-        with step(f"producing {count} records"):
-            produced = _produce(settings, count, seed)
+        progress.print(f"Producing {count} records …")
+        produced = _produce(settings, count, seed)
         topics = []
-        tableflow = cleanup.enter_context(contextlib.closing(Tableflow(settings)))
         duckdb = connect_duckdb(tableflow.catalog.connection, tableflow.catalog.storage)
-        for topic in tableflow.topics():
-            with step(topic.name):
-                rows = _topic(tableflow, topic, produced.get(topic.name, 0))
-                rows["duckdb_rows"] = _count(duckdb, topic)
-                topics.append(rows)
+        known = tableflow.topics()
+        for number, topic in enumerate(known, 1):
+            progress.print(f"Materializing and verifying {topic.name} ({number} of {len(known)}) …")
+            rows = _topic(tableflow, topic, produced.get(topic.name, 0))
+            rows["duckdb_rows"] = _count(duckdb, topic)
+            topics.append(rows)
     return {
         "ok": bool(topics) and all(_held(topic) for topic in topics),
         "seconds": round(time.monotonic() - started, 1),
@@ -81,12 +78,3 @@ def _held(topic: dict[str, Any]) -> bool:
     landed = topic["rows"] + topic["dead_letters"]
     is_complete = bool(landed == topic["expected"] and topic["duckdb_rows"] == topic["rows"])
     return is_complete and bool(topic["verified"])
-
-
-@contextlib.contextmanager
-def _quiet_step(_: str) -> Iterator[None]:
-    yield
-
-
-def _bar(quiet: bool) -> Any:
-    return contextlib.nullcontext(None) if quiet else download_progress()

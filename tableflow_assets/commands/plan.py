@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from tableflow_assets.base.errors import SchemaNotFound, ServerUnreachable
 from tableflow_assets.commands.show import json_option, print_json, print_table
 from tableflow_assets.settings.settings import load_settings
 
 if TYPE_CHECKING:
     from tableflow_assets.operate.schema_plan import SchemaPlan
+    from tableflow_assets.tableflow import Tableflow
 
 
 @click.command()
@@ -31,18 +34,28 @@ def plan(topic: str, candidate: Path | None, as_json: bool) -> None:
     from tableflow_assets.tableflow import Tableflow
 
     tableflow = Tableflow(load_settings())
-    planned = plan_schema(
-        tableflow.topic(topic),
-        tableflow.registry,
-        tableflow.catalog,
-        tableflow.settings.state_dir,
-        candidate,
-    )
+    try:
+        planned = plan_schema(
+            tableflow.topic(topic),
+            tableflow.registry,
+            tableflow.catalog,
+            tableflow.settings.state_dir,
+            candidate,
+        )
+    except SchemaNotFound:
+        _refuse_an_unknown_topic(tableflow, topic)
+        raise
     if as_json:
         print_json(planned.to_json())
     else:
         _show(planned)
     sys.exit(0 if planned.diff.fits else 1)
+
+
+def _refuse_an_unknown_topic(tableflow: Tableflow, topic: str) -> None:
+    """A mistyped name has no schema either: that it is unknown says more, where Kafka can be asked."""
+    with suppress(ServerUnreachable):
+        tableflow.log.identify(topic)
 
 
 def _show(planned: SchemaPlan) -> None:

@@ -19,6 +19,7 @@ from tableflow_assets.base.errors import (
 from tableflow_assets.commands.published import warn_of_failures
 from tableflow_assets.commands.show import (
     console,
+    counted,
     json_option,
     print_json,
     print_table,
@@ -47,8 +48,13 @@ names_argument = click.argument("names", nargs=-1, metavar="[NAME]...")
 def run(names: tuple[str, ...], everything: bool, as_json: bool) -> None:
     """Bring products up to date with what they read, and then those that read them."""
     tableflow = tableflow_with_products()
+    runners = _with_downstream(tableflow, names)
+    if also := [
+        runner.product.name for runner in runners if names and runner.product.name not in names
+    ]:
+        click.echo(f"Also runs what reads {', '.join(names)}: {', '.join(also)}.", err=True)
     done = _each(
-        _with_downstream(tableflow, names),
+        runners,
         lambda runner: runner.run("cli", everything=everything),
         asked_for=names,
     )
@@ -154,7 +160,7 @@ def _show_checked(answers: list[tuple[Recheck, list[Found]]], waiting: dict[str,
     for again, found in answers:
         problems = [str(example) for example in again.examples]
         problems += [
-            f"{one.name}: {one.offending} rows, e.g. {one.rows[0]}"
+            f"{one.name}: {counted(one.offending, 'row')}, e.g. {one.rows[0]}"
             for one in found
             if not one.passed
         ]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from tableflow_assets.base.errors import TableflowError
-from tableflow_assets.commands.show import console, json_option, print_json, print_table
+from tableflow_assets.commands.show import console, counted, json_option, print_json, print_table
 from tableflow_assets.operate.moments import FORMS, moment
 from tableflow_assets.settings.settings import Settings, load_settings
 
@@ -67,7 +67,7 @@ def query(
     if as_json:
         print_json([dict(zip(columns, row, strict=True)) for row in rows])
     else:
-        print_table(f"{len(rows)} rows", columns, rows)
+        print_table(counted(len(rows), "row"), columns, rows)
     chart = saved.about.chart if saved else None
     if chart_file is not None:
         _draw(chart_file, chart, saved.about.description if saved else sql, (columns, rows))

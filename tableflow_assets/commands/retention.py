@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tableflow_assets.base.errors import SettingsError
-from tableflow_assets.commands.show import json_option, print_json, print_table
+from tableflow_assets.commands.show import counted, json_option, print_json, print_table
 from tableflow_assets.settings.settings import load_settings
 
 if TYPE_CHECKING:
@@ -49,8 +49,9 @@ def _show(done: Dropped) -> None:
         rows = [[one.start.strftime("%Y-%m-%d %H:%M"), one.rows] for one in done.windows]
         print_table(f"{title}: {done.topic} before {kept_from}", ["window (UTC)", "rows"], rows)
         click.echo(
-            f"{done.rows} rows of {len(done.windows)} windows, in {done.files} files;"
-            f" {done.dead_letters} dead letters."
+            f"{counted(done.rows, 'row')} of {counted(len(done.windows), 'window')},"
+            f" in {counted(done.files, 'file')};"
+            f" {counted(done.dead_letters, 'dead letter')}."
         )
     if done.letters_deleted:
         click.echo(f"{done.letters_deleted} dead letters, dropped before, were deleted.")

@@ -31,6 +31,11 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[obje
     console.print(table)
 
 
+def counted(number: int, noun: str) -> str:
+    """``1 row``, ``2 rows``."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def progress_bar() -> Progress:
     """With the time that remains; on stderr, for stdout carries the result."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())

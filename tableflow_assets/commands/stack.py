@@ -8,16 +8,17 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
 from tableflow_assets.base.errors import StackError
 from tableflow_assets.commands.show import console, json_option, print_json, print_table
-from tableflow_assets.jvm.jars import Progress as DownloadProgress
+from tableflow_assets.commands.starting import download_progress, running_stack
 from tableflow_assets.settings.settings import load_settings
-from tableflow_assets.stack.stack import Stack, servers_of
-from tableflow_assets.stack.state import StackState
+
+if TYPE_CHECKING:
+    from tableflow_assets.stack.state import StackState
 
 STOP_SECONDS = 120
 
@@ -33,11 +34,10 @@ def run(dagster: bool) -> None:
     """Start the servers, watch them, stop them with Ctrl-C."""
     with (
         interrupted_once(),
-        download_progress() as on_download,
-        Stack(_folder(), dagster=dagster, report=_say, on_download=on_download) as running,
+        running_stack(_folder(), console, dagster=dagster, report=_say) as servers,
     ):
         _say("The stack is ready. Ctrl-C stops it.")
-        running.wait()
+        servers.wait()
 
 
 @stack.command()
@@ -46,21 +46,21 @@ def up(dagster: bool) -> None:
     """Start the servers in the background, and return when they are ready."""
     from tableflow_assets.jvm.jars import ensure_jars
 
-    state = StackState.load(_folder())
+    state = _state()
     if state.running:
         _say("The stack is running already.")
     else:
-        with download_progress() as on_download:
+        with download_progress(console) as on_download:
             ensure_jars(on_download)
         state.make_folder()
         _start_in_background(state, dagster)
-    _print_servers(StackState.load(_folder()))
+    _print_servers(_state())
 
 
 @stack.command()
 def down() -> None:
     """Stop the servers. Their data stays."""
-    state = StackState.load(_folder())
+    state = _state()
     process = state.supervisor.find() if state.supervisor else None
     if process is None:
         _say("The stack is not running.")
@@ -75,7 +75,7 @@ def down() -> None:
 @json_option
 def status(as_json: bool) -> None:
     """Which servers run, and where they are reached; exit 1 if the stack is not ready."""
-    state = StackState.load(_folder())
+    state = _state()
     if as_json:
         print_json({"running": state.running, "ready": state.ready, "servers": _servers(state)})
     else:
@@ -98,22 +98,6 @@ def logs(server: str | None, lines: int) -> None:
         click.secho(f"== {name}", bold=True)
         content = (folder / f"{name}.log").read_text(errors="replace").splitlines()
         click.echo("\n".join(content[-lines:]))
-
-
-@contextlib.contextmanager
-def download_progress() -> Iterator[DownloadProgress]:
-    """A bar that appears only if something is downloaded."""
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
-    with Progress(*columns, TransferSpeedColumn(), console=console, transient=True) as progress:
-        task = None
-
-        def on_download(done: int, total: int) -> None:
-            nonlocal task
-            if task is None:
-                task = progress.add_task("Fetching the servers' archives", total=total)
-            progress.update(task, completed=min(done, total))
-
-        yield on_download
 
 
 @contextlib.contextmanager
@@ -162,11 +146,13 @@ def _start_in_background(state: StackState, dagster: bool) -> None:
 
 def _is_ready(supervisor: int) -> bool:
     """Whether this supervisor says so: an interrupted one may have left its word behind."""
-    state = StackState.load(_folder())
+    state = _state()
     return state.ready and state.supervisor is not None and state.supervisor.pid == supervisor
 
 
 def _servers(state: StackState) -> list[dict[str, object]]:
+    from tableflow_assets.stack.stack import servers_of
+
     addresses = {server.name: server.address for server in servers_of(state)} if state.ports else {}
     return [
         {
@@ -186,6 +172,12 @@ def _print_servers(state: StackState) -> None:
         return
     columns = ["server", "running", "pid", "restarts", "address"]
     print_table("Embedded stack", columns, [list(row.values()) for row in _servers(state)])
+
+
+def _state() -> StackState:
+    from tableflow_assets.stack.state import StackState
+
+    return StackState.load(_folder())
 
 
 def _folder() -> Path:

@@ -10,9 +10,10 @@ from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 
 from tableflow_assets.decode import keys
+from tableflow_assets.decode.column_names import KAFKA_COLUMN
 from tableflow_assets.decode.conform import conformed, spark_type
 from tableflow_assets.decode.schemas import Schemas
-from tableflow_assets.decode.types import KAFKA_COLUMN, KEYED_MODES, table_schema
+from tableflow_assets.decode.types import KEYED_MODES, table_schema
 from tableflow_assets.settings.blocks import Mode
 
 __all__ = ["DELETED", "Counts", "Decoded", "Schemas", "decode"]

@@ -15,13 +15,13 @@ from pyiceberg.types import (
 )
 
 from tableflow_assets.base.errors import UnsupportedSchema
+from tableflow_assets.decode.column_names import KAFKA_COLUMN
 from tableflow_assets.decode.columns import ColumnBuilder
 from tableflow_assets.decode.plain import Raw
 from tableflow_assets.decode.schemas import Schemas
 from tableflow_assets.decode.serialization import Serialization
 from tableflow_assets.settings.blocks import Mode
 
-KAFKA_COLUMN = "_kafka"
 KEYED_MODES = ("upsert", "cdc")  # one row per key
 # Iceberg's metadata columns: a table with a column of such a name cannot be read.
 ICEBERG_NAMES = (

@@ -5,12 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from ipaddress import ip_address
+from threading import Lock
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from tableflow_assets.base import masking
 from tableflow_assets.base.errors import AccessRefused, ServerUnreachable, TableflowError
 from tableflow_assets.lake.roles import role_credentials
+
+# A session is not thread-safe, and each thread would create a client of its own, at 0.1 s apiece.
+_CREATING = Lock()
 
 
 @dataclass(frozen=True)
@@ -67,16 +71,14 @@ def s3_client(storage: S3Connection) -> Any:
     """For our own requests; renews the keys of a role by itself."""
     from botocore.config import Config
 
-    return session_of(storage).client(
-        "s3",
-        endpoint_url=storage.endpoint,
-        config=Config(
-            connect_timeout=5,
-            read_timeout=20,
-            retries={"mode": "standard", "total_max_attempts": 3},
-            s3={"addressing_style": "path" if storage.path_style else "auto"},
-        ),
+    config = Config(
+        connect_timeout=5,
+        read_timeout=20,
+        retries={"mode": "standard", "total_max_attempts": 3},
+        s3={"addressing_style": "path" if storage.path_style else "auto"},
     )
+    with _CREATING:
+        return session_of(storage).client("s3", endpoint_url=storage.endpoint, config=config)
 
 
 def encryption_headers(storage: S3Connection) -> dict[str, str]:

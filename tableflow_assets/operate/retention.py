@@ -17,6 +17,7 @@ from pyiceberg.table import Table
 from tableflow_assets.base.boundary import reached
 from tableflow_assets.base.errors import CommitConflict, SettingsError
 from tableflow_assets.base.retry import retry_on_conflict
+from tableflow_assets.operate.oldest_kept import oldest_kept
 from tableflow_assets.settings.managed_table import ManagedTable
 from tableflow_assets.settings.settings import Topic
 from tableflow_assets.table import commit as commits
@@ -28,7 +29,7 @@ from tableflow_assets.table.ledger import Ledger, all_entries, read_ledger
 from tableflow_assets.table.letters.letters import delete_dropped_letters, letters_older_than
 from tableflow_assets.table.spark_errors import named_spark_errors
 from tableflow_assets.table.suspension import suspending
-from tableflow_assets.table.windows import EPOCH, window_start
+from tableflow_assets.table.windows import EPOCH
 
 ATTEMPTS = 10
 WINDOWS = {"day": timedelta(days=1), "hour": timedelta(hours=1)}
@@ -75,13 +76,6 @@ class Dropped:
             "letters_deleted": self.letters_deleted,
             "snapshot": None if self.snapshot is None else str(self.snapshot),
         }
-
-
-def oldest_kept(topic: ManagedTable, now: datetime) -> datetime | None:
-    """The start of the oldest window that is not dropped yet; None where rows stay forever."""
-    if topic.retention is None:
-        return None
-    return window_start(topic.window, now - topic.retention)
 
 
 def drop_old_windows(

@@ -15,7 +15,7 @@ from tableflow_assets.base.errors import (
     TopicNotFound,
 )
 from tableflow_assets.lake.catalog import RestCatalog
-from tableflow_assets.operate.maintenance.health import health
+from tableflow_assets.operate.maintenance.health import health_of
 from tableflow_assets.settings.settings import Topic
 from tableflow_assets.source.log import Log
 from tableflow_assets.source.plan import plan
@@ -88,17 +88,21 @@ def status(
 
     With the state folder, a table that has vanished is told apart from one never created.
     """
+    table = None
     try:
-        report = _status(log, catalog, topic, state_dir)
+        table = catalog.find(topic.table)
+        report = _status(log, catalog, topic, table, state_dir)
     except ServerUnreachable:
         raise  # nothing can be said about any topic
     except TableflowError as error:
         report = TopicStatus(topic.name, "error", str(error))
-    return _with_upkeep(replace(report, formats=topic.formats), catalog, topic)
+    report = replace(report, formats=topic.formats)
+    return report if table is None else _with_upkeep(report, catalog, table, topic)
 
 
-def _status(log: Log, catalog: RestCatalog, topic: Topic, state_dir: Path | None) -> TopicStatus:
-    table = catalog.find(topic.table)
+def _status(
+    log: Log, catalog: RestCatalog, topic: Topic, table: Table | None, state_dir: Path | None
+) -> TopicStatus:
     if table is not None and (suspension := suspension_of(table, topic)):
         return _suspended(log, table, topic, suspension)
     identity = log.identify(topic.name)
@@ -155,13 +159,13 @@ def _with_contents(status: TopicStatus, table: Table, ledger: Ledger) -> TopicSt
     )
 
 
-def _with_upkeep(status: TopicStatus, catalog: RestCatalog, topic: Topic) -> TopicStatus:
+def _with_upkeep(
+    status: TopicStatus, catalog: RestCatalog, table: Table, topic: Topic
+) -> TopicStatus:
     """What needs the object store. If that is unreachable, the rest is shown without it."""
-    if status.state == "no_table" or (table := catalog.find(topic.table)) is None:
-        return status
     try:
         if is_delta(table):
             status = replace(status, delta=mirror_status(catalog, table))
-        return replace(status, maintenance=health(catalog, topic).kinds)
+        return replace(status, maintenance=health_of(catalog, table, topic, status.delta).kinds)
     except (TableflowError, OSError) as error:
         return replace(status, delta=status.delta or MirrorStatus(-1, 0, str(error)))

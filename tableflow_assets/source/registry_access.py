@@ -6,10 +6,9 @@ import hashlib
 import tempfile
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import httpx
 
 from tableflow_assets.base import secrets
 from tableflow_assets.base.errors import AccessRefused, ServerUnreachable, SettingsError
@@ -25,8 +24,8 @@ if TYPE_CHECKING:
 BLOCK = "registry"
 NAME = "The schema registry"
 REFUSED = {
-    httpx.codes.UNAUTHORIZED: "401 Unauthorized",
-    httpx.codes.FORBIDDEN: "403 Forbidden",
+    HTTPStatus.UNAUTHORIZED: "401 Unauthorized",
+    HTTPStatus.FORBIDDEN: "403 Forbidden",
 }
 
 
@@ -59,10 +58,10 @@ class RegistryAccess:
         """The error for a question that got no answer, or was refused with this HTTP status."""
         reason = readable(reason)
         if status in REFUSED:
-            status_text = REFUSED[httpx.codes(status)]
+            status_text = REFUSED[HTTPStatus(status)]
             step = next_step(status_text, BLOCK)
             secrets.forget()  # the store may have newer ones by now
-            if status == httpx.codes.FORBIDDEN:
+            if status == HTTPStatus.FORBIDDEN:
                 step = f"Grant the user of `{BLOCK}` the right to read subjects and schemas."
             return AccessRefused(NAME, self.url, f"{status_text}: {reason}", step)
         if "SSL" in reason or "certificate" in reason:

@@ -9,7 +9,6 @@ from tableflow_assets.source.kafka_access import KafkaAccess
 from tableflow_assets.source.registry_access import RegistryAccess
 from tableflow_assets.stack import embedded
 from tableflow_assets.stack.registry import RegistryServer
-from tableflow_assets.stack.spark import SparkServer
 
 
 def kafka_address(settings: Settings) -> str:
@@ -35,11 +34,11 @@ def registry_access(settings: Settings) -> RegistryAccess:
 
 
 def spark_address(settings: Settings) -> str:
-    return (
-        settings.spark.remote
-        if settings.spark
-        else SparkServer(embedded.state_of(settings)).address
-    )
+    if settings.spark:
+        return settings.spark.remote
+    from tableflow_assets.stack.spark import SparkServer
+
+    return SparkServer(embedded.state_of(settings)).address
 
 
 def s3_connection(settings: Settings) -> S3Connection:

@@ -6,8 +6,6 @@ import shutil
 import tarfile
 from pathlib import Path
 
-import httpx
-
 from tableflow_assets.jvm.jars import cache_dir, jars_of
 from tableflow_assets.jvm.java import java_command
 from tableflow_assets.stack.server import Server
@@ -44,6 +42,8 @@ class RegistryServer(Server):
         return [*java_command(), *tuning, *properties, "-jar", str(jar)]
 
     def check(self) -> None:
+        import httpx
+
         httpx.get(f"{self.address}/subjects", timeout=5).raise_for_status()
 
 

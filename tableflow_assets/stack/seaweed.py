@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import json
 import sysconfig
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
-
-import boto3
-import httpx
-from botocore.config import Config
-from botocore.exceptions import ClientError
 
 from tableflow_assets.stack.server import Server, write_private
 
@@ -79,6 +75,8 @@ class SeaweedServer(Server):
 
     def check(self) -> None:
         """Write and read an object, then see that the catalog answers for the table bucket."""
+        from botocore.exceptions import ClientError
+
         self._ensure_table_bucket()
         s3 = self._client("s3")
         probe_bucket = f"{BUCKET}-probe"  # a table bucket takes only tables
@@ -93,6 +91,8 @@ class SeaweedServer(Server):
         self._check_catalog()
 
     def _check_catalog(self) -> None:
+        import httpx
+
         grant = {
             "grant_type": "client_credentials",
             "client_id": self.state.access_key,
@@ -110,6 +110,9 @@ class SeaweedServer(Server):
         _ignore_existing(lambda: tables.create_table_bucket(name=BUCKET))
 
     def _client(self, service: str) -> Any:
+        import boto3
+        from botocore.config import Config
+
         return boto3.client(
             service,
             endpoint_url=self.address,
@@ -131,8 +134,10 @@ def _identity(name: str, access_key: str, secret_key: str, actions: list[str]) -
 
 
 def _ignore_existing(create: Any) -> None:
+    from botocore.exceptions import ClientError
+
     try:
         create()
     except ClientError as error:
-        if error.response["ResponseMetadata"]["HTTPStatusCode"] != httpx.codes.CONFLICT:
+        if error.response["ResponseMetadata"]["HTTPStatusCode"] != HTTPStatus.CONFLICT:
             raise

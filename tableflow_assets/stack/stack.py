@@ -12,7 +12,7 @@ from tableflow_assets.stack.seaweed import SeaweedServer
 from tableflow_assets.stack.server import Server
 from tableflow_assets.stack.spark import SparkServer
 from tableflow_assets.stack.state import StackState
-from tableflow_assets.stack.supervisor import Report, Supervisor
+from tableflow_assets.stack.supervisor import OnReady, Report, Supervisor
 
 DATA_SERVERS: tuple[type[Server], ...] = (KafkaServer, RegistryServer, SeaweedServer, SparkServer)
 DAGSTER_SERVERS: tuple[type[Server], ...] = (CodeServer, Webserver, Daemon)
@@ -28,6 +28,7 @@ class Stack(Supervisor):
         dagster: bool = False,
         generators: bool = False,
         report: Report = lambda _: None,
+        on_ready: OnReady = lambda _name, _seconds: None,
         on_download: Progress | None = None,
     ) -> None:
         state = StackState.load(folder.absolute())
@@ -35,7 +36,7 @@ class Stack(Supervisor):
         kinds += DAGSTER_SERVERS if dagster else ()
         kinds += [LabGenerators] if generators else []
         self._on_download = on_download
-        super().__init__(state, [kind(state) for kind in kinds], report)
+        super().__init__(state, [kind(state) for kind in kinds], report, on_ready)
 
     def start(self) -> None:
         ensure_jars(self._on_download)

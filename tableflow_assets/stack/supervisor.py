@@ -26,6 +26,7 @@ RESTART_LIMIT = 5  # this many deaths within RESTART_WINDOW: the server cannot l
 RESTART_WINDOW = 120
 
 Report = Callable[[str], None]
+OnReady = Callable[[str, float], None]  # a server's name, and the seconds since the start
 
 
 @dataclass
@@ -42,11 +43,17 @@ class Supervisor:
     """``with Supervisor(state, servers):`` the servers are ready inside and gone after."""
 
     def __init__(
-        self, state: StackState, servers: Sequence[Server], report: Report = lambda _: None
+        self,
+        state: StackState,
+        servers: Sequence[Server],
+        report: Report = lambda _: None,
+        on_ready: OnReady = lambda _name, _seconds: None,
     ) -> None:
         self.state = state
         self._running = {server.name: _Running(server) for server in servers}
         self._report = report
+        self._on_ready = on_ready
+        self._started = 0.0
         self._stopping = threading.Event()
         self._saving = threading.Lock()
         self._lock: IO[str] | None = None
@@ -70,6 +77,7 @@ class Supervisor:
 
     def start(self) -> None:
         """Returns when every server does its work; raises, naming its log, if one does not."""
+        self._started = time.monotonic()
         self.state.make_folder()
         self._lock = lock_folder(self.state.folder)
         self._end_leftovers()
@@ -193,6 +201,8 @@ class Supervisor:
             except Exception as error:  # any other reason is a reason to ask again
                 reason = error
             else:
+                if not running.deaths:
+                    self._on_ready(server.name, time.monotonic() - self._started)
                 running.ready.set()
                 return
             if time.monotonic() > deadline:

@@ -32,8 +32,7 @@ from pyiceberg.transforms import (
 from pyiceberg.types import NestedField, StructType
 
 from tableflow_assets.base.errors import SettingsError
-from tableflow_assets.decode.column_names import column_name
-from tableflow_assets.decode.types import KAFKA_COLUMN
+from tableflow_assets.decode.column_names import KAFKA_COLUMN, column_name
 from tableflow_assets.settings.layout_terms import (
     Column,
     PartitionTerm,

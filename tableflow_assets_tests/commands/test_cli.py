@@ -12,6 +12,7 @@ import click
 import pytest
 
 from tableflow_assets.cli import tableflow as tableflow_group
+from tableflow_assets.commands.deferred import DeferredCommand
 from tableflow_assets.labs import setup_topics
 from tableflow_assets.source import log
 from tableflow_assets.tableflow import Tableflow
@@ -28,6 +29,8 @@ on_stack = pytest.mark.usefixtures("on_stack")
 
 def all_commands(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
     yield path
+    if isinstance(command, DeferredCommand):
+        command = command.load()
     if isinstance(command, click.Group):
         for name, child in command.commands.items():
             yield from all_commands(child, (*path, name))

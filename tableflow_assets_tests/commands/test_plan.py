@@ -199,3 +199,10 @@ def test_without_the_registry_nobody_knows_the_newest_version(
     answer = command("plan", kafka_topic.name)
     assert (answer.code, answer.out) == (1, "")
     assert "The schema registry at http://away does not answer" in answer.err
+
+
+def test_a_topic_that_is_not_on_the_cluster_is_named_as_that(command: Command) -> None:
+    answer = command("plan", "paymens")
+    assert answer.code == 1
+    assert "The topic 'paymens' does not exist" in answer.err
+    assert "schema" not in answer.err

@@ -119,6 +119,7 @@ def test_products_are_made_follow_and_are_checked(in_shop: Command, shop: Shop) 
     assert "behind payments" in behind.out
     ran = in_shop("products", "run", "unique_payments")
     assert ran.code == 0, ran.err
+    assert "Also runs what reads unique_payments: completed_orders." in ran.err
     assert len([line for line in ran.out.splitlines() if line.count(" 2 ") == 2]) == 2, ran.out
     listed = {one["product"]: one for one in in_shop("products", "list", "--json").json}
     assert (listed["completed_orders"]["state"], listed["completed_orders"]["rows"]) == (
@@ -142,7 +143,7 @@ def test_a_row_that_a_check_does_not_want_makes_check_fail(in_shop: Command, sho
     answer = in_shop("products", "check", "unique_payments", "--sample", "3")
     assert answer.code == 1
     assert "1 of 2 passed" in answer.out
-    assert "unique_payments: amounts_are_positive: 1 rows, e.g. {'order_id': 13" in answer.out
+    assert "unique_payments: amounts_are_positive: 1 row, e.g. {'order_id': 13" in answer.out
 
 
 @on_stack

@@ -32,7 +32,7 @@ def test_it_shows_what_would_go_and_drops_it_and_verify_counts_it(
     would = command(*with_settings, "retention", topic, "--dry-run")
     assert would.code == 0, would.err
     assert "Would be dropped" in would.out
-    assert "2 rows of 1 windows, in 1 files; 0 dead letters." in would.out
+    assert "2 rows of 1 window, in 1 file; 0 dead letters." in would.out
     assert ids_of(pipeline) == [0, 1, 2]
 
     done = command(*with_settings, "retention", topic, "--json")

@@ -11,10 +11,11 @@ import pytest
 
 from tableflow_assets.base import boundary
 from tableflow_assets.base.errors import ModeChanged, RebuildFailed, SettingsError, Suspended
+from tableflow_assets.operate.oldest_kept import oldest_kept
 from tableflow_assets.operate.rebuild import rebuild
 from tableflow_assets.operate.rebuild_windows import rebuild_windows
 from tableflow_assets.operate.replay import find, replay
-from tableflow_assets.operate.retention import Dropped, OldWindow, drop_old_windows, oldest_kept
+from tableflow_assets.operate.retention import Dropped, OldWindow, drop_old_windows
 from tableflow_assets.pipeline import Pipeline
 from tableflow_assets.settings.settings import Settings, Topic
 from tableflow_assets.stack import connections

@@ -125,6 +125,17 @@ def test_a_folder_that_cannot_be_written_is_named_and_nothing_starts(tmp_path: P
     assert children() == before
 
 
+def test_every_server_is_told_once_when_it_is_ready(tmp_path: Path) -> None:
+    state, told = StackState.load(tmp_path), dict[str, float]()
+    with Supervisor(state, [Sleeper(state)], on_ready=told.__setitem__) as running:
+        assert told.keys() == {"sleeper"}
+        assert 0 < told.pop("sleeper") < PATIENCE_SECONDS
+        first = pid_of(running)
+        os.kill(first, 9)
+        until(lambda: pid_of(running) != first and running.is_ready("sleeper"))
+        assert told == {}
+
+
 def test_a_server_that_dies_is_started_again_and_reported(tmp_path: Path) -> None:
     report: list[str] = []
     with supervisor(tmp_path, Sleeper, report=report) as running:

@@ -14,7 +14,7 @@ from pyiceberg.partitioning import PartitionField
 from pyiceberg.table import Table
 from pyiceberg.transforms import BucketTransform, DayTransform, HourTransform
 
-from tableflow_assets.decode.types import KAFKA_COLUMN
+from tableflow_assets.decode.column_names import KAFKA_COLUMN
 from tableflow_assets.settings.layout_terms import in_sql
 from tableflow_assets.settings.managed_table import ManagedTable
 from tableflow_assets.table.layout_fields import time_column

@@ -17,9 +17,9 @@ from tableflow_assets.operate.maintenance.expirable import (
     outlived_tags,
 )
 from tableflow_assets.operate.maintenance.file_groups import FileGroup, FileGroups
-from tableflow_assets.operate.retention import oldest_kept
+from tableflow_assets.operate.oldest_kept import oldest_kept
 from tableflow_assets.settings.managed_table import ManagedTable
-from tableflow_assets.table.delta.lifecycle import mirror_status
+from tableflow_assets.table.delta.lifecycle import MirrorStatus, mirror_status
 from tableflow_assets.table.formats import is_delta
 
 # So many small files are worth merging, if that makes them fewer.
@@ -95,6 +95,20 @@ def health(catalog: RestCatalog, topic: ManagedTable, now: datetime | None = Non
     table = catalog.find(topic.table)
     if table is None or table.current_snapshot() is None:
         return Health(topic.name)
+    delta = mirror_status(catalog, table) if is_delta(table) else None
+    return health_of(catalog, table, topic, delta, now)
+
+
+def health_of(
+    catalog: RestCatalog,
+    table: Table,
+    topic: ManagedTable,
+    delta: MirrorStatus | None,
+    now: datetime | None = None,
+) -> Health:
+    """For those who have the table, and know how its Delta log stands."""
+    if table.current_snapshot() is None:
+        return Health(topic.name)
     now = now or datetime.now(UTC)
     groups = FileGroups(table, topic)
     content = catalog.ask(lambda: content_of(table, topic, groups))
@@ -102,7 +116,7 @@ def health(catalog: RestCatalog, topic: ManagedTable, now: datetime | None = Non
     return Health(
         topic=topic.name,
         windows=windows,
-        needs=tuple(_needs(catalog, table, topic, windows, content, now)),
+        needs=tuple(_needs(table, topic, windows, content, delta, now)),
         snapshots=len(table.snapshots()),
         manifests=content.manifests,
     )
@@ -180,11 +194,11 @@ def _is_dead(counts: Counts) -> bool:
 
 
 def _needs(
-    catalog: RestCatalog,
     table: Table,
     topic: ManagedTable,
     windows: tuple[Window, ...],
     content: Content,
+    delta: MirrorStatus | None,
     now: datetime,
 ) -> Iterator[Need]:
     limit = oldest_kept(topic, now)
@@ -195,9 +209,8 @@ def _needs(
     if content.small_manifests > SMALL_MANIFESTS:
         yield Need("manifests", f"{content.small_manifests} manifests have few entries")
     yield from _of_age(table, topic, now)
-    if is_delta(table) and (standing_now := mirror_status(catalog, table)).behind:
-        behind = standing_now.problem or f"the Delta log lacks {standing_now.behind} states"
-        yield Need("mirror", behind)
+    if delta is not None and delta.behind:
+        yield Need("mirror", delta.problem or f"the Delta log lacks {delta.behind} states")
 
 
 def _of_age(table: Table, topic: ManagedTable, now: datetime) -> Iterator[Need]:

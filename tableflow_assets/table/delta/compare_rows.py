@@ -18,7 +18,7 @@ from pyiceberg.io.pyarrow import ArrowScan, schema_to_pyarrow
 from pyiceberg.table import FileScanTask, Table
 from pyiceberg.table.snapshots import Snapshot
 
-from tableflow_assets.decode.types import KAFKA_COLUMN
+from tableflow_assets.decode.column_names import KAFKA_COLUMN
 
 if TYPE_CHECKING:
     import duckdb
