@@ -14,7 +14,7 @@ from dagster._core.execution.execute_in_process_result import ExecuteInProcessRe
 from dagster._core.execution.resources_init import get_transitive_required_resource_keys
 from pyiceberg.table import Table
 
-from tableflow_assets.definitions import build_definitions
+from tableflow_assets import build_definitions
 from tableflow_assets.defs.names import table_key
 from tableflow_assets.defs.partitions import current_window
 from tableflow_assets.defs.topics.new_offsets import new_offsets_sensor
