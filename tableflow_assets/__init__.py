@@ -42,6 +42,7 @@ from tableflow_assets.base.errors import (
 )
 
 if TYPE_CHECKING:
+    from tableflow_assets.component import TableflowComponent
     from tableflow_assets.defs.build import build_definitions
     from tableflow_assets.settings.product_options import ProductOptions
     from tableflow_assets.settings.settings import Settings, TopicOptions, load_settings
@@ -78,6 +79,7 @@ __all__ = [
     "TableDamaged",
     "TableGone",
     "Tableflow",
+    "TableflowComponent",
     "TableflowError",
     "TopicNotFound",
     "TopicOptions",
@@ -93,6 +95,7 @@ _HOMES = {
     "ProductOptions": "settings.product_options",
     "Settings": "settings.settings",
     "Tableflow": "tableflow",
+    "TableflowComponent": "component",
     "TopicOptions": "settings.settings",
     "build_definitions": "defs.build",
     "load_settings": "settings.settings",
@@ -107,3 +110,9 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    # `dg` looks for components by asking for every name listed here, with each of its commands: of the names
+    # that are imported late, it gets the one that it looks for.
+    return [*globals(), "TableflowComponent"]

@@ -37,6 +37,7 @@ ORDER = (
     "bench",  # measurements
     "defs",  # Dagster, by subject
     "definitions",  # the code location
+    "component",  # the same in another project
     "chaos",  # faults: it breaks runs of Dagster, too
     "commands",  # the command line, one file a verb
     "cli",

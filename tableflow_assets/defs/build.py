@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
+
 import dagster as dg
 
 from tableflow_assets.defs.catalogs.assets import catalog_asset, catalog_checks
@@ -43,9 +45,20 @@ def build_definitions(settings: Settings) -> dg.Definitions:
     windows = windows_of_products(products, topics)
     # A product's table is looked after as if it were a topic's.
     tables = [*topics, *(product.topic for product in products)]
-    of_products = [product_key(product, settings.namespace) for product in products]
     drawn = reports(products, settings)
     comparisons = [exactly_once_check(topic, settings) for topic in topics]
+    checks = [
+        *comparisons,
+        *(not_suspended_check(topic, settings) for topic in topics),
+        *(schema_fits_check(topic, settings) for topic in topics),
+        *(delta_mirror_check(table, settings) for table in tables if "delta" in table.formats),
+        *(maintenance_check(table, settings) for table in tables),
+        *(dead_letter_rate_check(topic, settings) for topic in topics),
+        *(check for product in products for check in product_checks(product, settings)),
+        *catalog_checks(tables, settings),
+    ]
+    product_keys = {product_key(product, settings.namespace) for product in products}
+    of_topics, of_products = _split(checks, product_keys)
     return dg.Definitions(
         assets=[
             *(topic_asset(topic, settings) for topic in topics),
@@ -55,21 +68,12 @@ def build_definitions(settings: Settings) -> dg.Definitions:
             *(catalog_asset(name, tables, settings) for name in settings.catalogs),
             *drawn,
         ],
-        asset_checks=[
-            *comparisons,
-            *(not_suspended_check(topic, settings) for topic in topics),
-            *(schema_fits_check(topic, settings) for topic in topics),
-            *(delta_mirror_check(table, settings) for table in tables if "delta" in table.formats),
-            *(maintenance_check(table, settings) for table in tables),
-            *(dead_letter_rate_check(topic, settings) for topic in topics),
-            *(check for product in products for check in product_checks(product, settings)),
-            *catalog_checks(tables, settings),
-        ],
+        asset_checks=checks,
         jobs=[
-            verify_job(comparisons, except_for=of_products),
+            verify_job(of_topics, comparisons),
             *maintenance_jobs(tables, settings),
             *([check_products_job(of_products)] if products else []),
-            *([reports_job()] if drawn else []),
+            *([reports_job(drawn)] if drawn else []),
         ],
         schedules=[
             verify_schedule(),
@@ -85,3 +89,12 @@ def build_definitions(settings: Settings) -> dg.Definitions:
         ],
         resources=resources_from(settings),
     )
+
+
+def _split(
+    checks: Iterable[dg.AssetChecksDefinition], products: Collection[dg.AssetKey]
+) -> tuple[list[dg.AssetCheckKey], list[dg.AssetCheckKey]]:
+    """The checks of what comes from a log, and of products, which have none."""
+    keys = [key for check in checks for key in check.check_keys]
+    of_products = [key for key in keys if key.asset_key in products]
+    return [key for key in keys if key.asset_key not in products], of_products

@@ -136,9 +136,13 @@ def evaluation(run: ExecuteInProcessResult, check: str) -> dg.AssetCheckEvaluati
 
 
 def day(days_ago: int) -> datetime:
-    """Noon (UTC) of a day: no test that runs around midnight sees it in two windows."""
-    noon = datetime.now(UTC).replace(hour=12, minute=0, second=0, microsecond=0)
-    return noon - timedelta(days=days_ago)
+    """Noon (UTC) of a day: no test that runs around midnight sees it in two windows.
+
+    Of today at most now: Kafka refuses records from the future.
+    """
+    now = datetime.now(UTC)
+    noon = now.replace(hour=12, minute=0, second=0, microsecond=0)
+    return min(noon - timedelta(days=days_ago), now)
 
 
 def day_key(days_ago: int) -> str:
