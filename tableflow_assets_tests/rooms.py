@@ -36,7 +36,8 @@ ORDER = (
     "labs",  # generators
     "bench",  # measurements
     "defs",  # Dagster, by subject
-    "definitions",  # all that Dagster shows
+    "definitions",  # the code location
+    "component",  # the same in another project
     "chaos",  # faults: it breaks runs of Dagster, too
     "commands",  # the command line, one file a verb
     "cli",

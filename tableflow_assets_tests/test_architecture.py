@@ -10,7 +10,7 @@ import pytest
 from tableflow_assets_tests import rooms
 from tableflow_assets_tests.rooms import PACKAGE, ROOT
 
-DAGSTERS_MODULES = (PACKAGE / "definitions.py",)
+DAGSTERS_MODULES = (PACKAGE / "definitions.py", PACKAGE / "component.py")
 MODULES = sorted(PACKAGE.rglob("*.py"))
 # Written apart, so that this file does not contain them.
 PRIVATE_FOLDERS = tuple(f"/{name}/" for name in ("work", "root"))

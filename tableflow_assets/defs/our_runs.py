@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import dagster as dg
 
 RUN_TAG = "tableflow/launched_by"
@@ -12,6 +14,22 @@ UNFINISHED = (
     dg.DagsterRunStatus.STARTED,
     dg.DagsterRunStatus.CANCELING,
 )
+
+Config = dict[str, Any]  # of a run
+
+
+def in_one_process(context: dg.SensorEvaluationContext) -> Config:
+    """The config of a run of assets that keeps it in one process, where the code location leaves the choice.
+
+    Each further process would open a Spark session of its own. Our own code location has one process for
+    all runs; a project with an executor of its own choice gets that.
+    """
+    location = context.repository_def
+    if location is None or not location.has_implicit_global_asset_job_def():
+        return {}
+    executor = location.get_implicit_global_asset_job_def().executor_def
+    is_free = executor.name == dg.multi_or_in_process_executor.name
+    return {"execution": {"config": {"in_process": {}}}} if is_free else {}
 
 
 def is_under_way(

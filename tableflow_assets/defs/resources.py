@@ -37,8 +37,8 @@ from tableflow_assets.stack.state import StackState
 EMBEDDED_ACCESS_KEY = "TABLEFLOW_EMBEDDED_ACCESS_KEY"
 EMBEDDED_SECRET_KEY = "TABLEFLOW_EMBEDDED_SECRET_KEY"  # noqa: S105  (a variable's name)
 NOT_STARTED = "embedded stack: not started"
-# Of dagster-aws, whose version is pinned; every run and every tick would say it again.
-warnings.filterwarnings("ignore", ".*SecretsManagerResource", dg.BetaWarning)
+# What ops hand to each other within a run goes this way, whatever IO manager the project around them has.
+IO_MANAGER = "tableflow_io_manager"
 
 
 class SecretsResource(SecretsManagerResource):
@@ -129,29 +129,36 @@ class IcebergCatalogResource(dg.ConfigurableResource[RestCatalog]):
 
 
 def resources_from(settings: Settings) -> dict[str, object]:
-    """Resources for the settings' servers; loads, with placeholders, before any was ever started."""
+    """Resources for the settings' servers; loads, with placeholders, before any was ever started.
+
+    Their keys begin with `tableflow_`: a project that these definitions are merged into may well have a
+    `kafka` of its own.
+    """
+    # Of dagster-aws, whose version is pinned; every run and every tick would say it again.
+    warnings.filterwarnings("ignore", ".*SecretsManagerResource", dg.BetaWarning)
     _export_embedded_keys(settings)
     manager = SecretsResource()
     s3 = _s3(settings, manager)
     security = settings.kafka.security if settings.kafka else None
     return {
-        "kafka": KafkaResource(
+        "tableflow_kafka": KafkaResource(
             bootstrap_servers=_address(connections.kafka_address, settings),
             security=security.as_data() if security else None,
             secretsmanager=manager,
         ),
-        "registry": RegistryResource(
+        "tableflow_registry": RegistryResource(
             url=_address(connections.registry_address, settings),
             registry=settings.registry.as_data() if settings.registry else None,
             cache_folder=str(settings.state_dir / "schemas"),
             secretsmanager=manager,
         ),
-        "secretsmanager": manager,
-        "s3": s3,
-        "catalog": _catalog(settings, s3),
-        "pyspark": LazyPySparkResource(
+        "tableflow_secretsmanager": manager,
+        "tableflow_s3": s3,
+        "tableflow_catalog": _catalog(settings, s3),
+        "tableflow_pyspark": LazyPySparkResource(
             spark_config={"spark.remote": _address(connections.spark_address, settings)}
         ),
+        IO_MANAGER: dg.FilesystemIOManager(),
     }
 
 

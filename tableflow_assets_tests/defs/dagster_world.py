@@ -14,7 +14,7 @@ from dagster._core.execution.execute_in_process_result import ExecuteInProcessRe
 from dagster._core.execution.resources_init import get_transitive_required_resource_keys
 from pyiceberg.table import Table
 
-from tableflow_assets.definitions import build_definitions
+from tableflow_assets import build_definitions
 from tableflow_assets.defs.names import table_key
 from tableflow_assets.defs.partitions import current_window
 from tableflow_assets.defs.topics.new_offsets import new_offsets_sensor
@@ -136,9 +136,13 @@ def evaluation(run: ExecuteInProcessResult, check: str) -> dg.AssetCheckEvaluati
 
 
 def day(days_ago: int) -> datetime:
-    """Noon (UTC) of a day: no test that runs around midnight sees it in two windows."""
-    noon = datetime.now(UTC).replace(hour=12, minute=0, second=0, microsecond=0)
-    return noon - timedelta(days=days_ago)
+    """Noon (UTC) of a day: no test that runs around midnight sees it in two windows.
+
+    Of today at most now: Kafka refuses records from the future.
+    """
+    now = datetime.now(UTC)
+    noon = now.replace(hour=12, minute=0, second=0, microsecond=0)
+    return min(noon - timedelta(days=days_ago), now)
 
 
 def day_key(days_ago: int) -> str:

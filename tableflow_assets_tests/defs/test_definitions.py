@@ -14,7 +14,7 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from tableflow_assets.definitions import build_definitions
+from tableflow_assets import build_definitions
 from tableflow_assets.labs import LAB_TOPICS
 from tableflow_assets.settings.settings import Settings, TopicOptions, load_settings
 from tableflow_assets.source.discovery import remember

@@ -69,8 +69,8 @@ def test_a_rotated_secret_is_used_by_the_next_run_of_the_same_definitions(
     seen: list[tuple[str | None, str | None]] = []
 
     @dg.op
-    def look(catalog: IcebergCatalogResource) -> None:
-        client = catalog.client()
+    def look(tableflow_catalog: IcebergCatalogResource) -> None:
+        client = tableflow_catalog.client()
         seen.append((client.storage.secret_key, client.connection.client_secret))
 
     @dg.job(resource_defs=resources(tmp_path, aws))  # type: ignore[arg-type]
@@ -116,7 +116,7 @@ def test_what_the_ui_shows_of_a_resource_is_where_its_secrets_are(aws: Aws, tmp_
 
 
 def test_the_s3_resources_client_is_that_of_the_warehouse(aws: Aws, tmp_path: Path) -> None:
-    s3: S3Address = resources(tmp_path, aws)["s3"]
+    s3: S3Address = resources(tmp_path, aws)["tableflow_s3"]
     s3.get_client().put_object(Bucket=BUCKET, Key="a", Body=b"1")
     (written,) = aws.written(f"/{BUCKET}/a")
     assert "Credential=AKIA/" in written.headers["authorization"]
@@ -128,4 +128,4 @@ def test_a_variable_that_is_missing_is_named_by_the_run_that_needs_it(
     found = resources(tmp_path, aws)
     monkeypatch.delenv("CATALOG_SECRET")
     with pytest.raises(SettingsError, match="CATALOG_SECRET is not set"):
-        found["catalog"].client()
+        found["tableflow_catalog"].client()

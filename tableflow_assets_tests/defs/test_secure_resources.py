@@ -40,8 +40,9 @@ def test_a_run_gets_the_access_that_the_settings_describe(settings: Settings) ->
     seen = {}
 
     @dg.op
-    def look(kafka: KafkaResource, registry: RegistryResource) -> None:
-        seen["kafka"], seen["registry"] = kafka.log().access, registry.client().access
+    def look(tableflow_kafka: KafkaResource, tableflow_registry: RegistryResource) -> None:
+        seen["kafka"] = tableflow_kafka.log().access
+        seen["registry"] = tableflow_registry.client().access
 
     @dg.job(resource_defs=resources_from(settings))
     def looking() -> None:

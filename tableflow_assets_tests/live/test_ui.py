@@ -94,9 +94,9 @@ def test_a_catalog_shows_its_tables_and_a_table_its_catalogs(
 
 def test_the_resources_are_named_and_hold_no_secret(page: Callable[[str, str], Any]) -> None:
     location = "/locations/__repository__@tableflow_assets/resources"
-    page(location, "pyspark")
+    page(location, "tableflow_pyspark")
     for name in ("catalog", "s3", "kafka"):
-        page(f"{location}/{name}", "Configuration")
+        page(f"{location}/tableflow_{name}", "Configuration")
 
 
 def test_the_run_shows_its_ops(page: Callable[[str, str], Any], api: DagsterApi) -> None:

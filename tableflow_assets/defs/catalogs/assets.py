@@ -11,7 +11,7 @@ import dagster as dg
 
 from tableflow_assets.defs.check_results import check_result
 from tableflow_assets.defs.names import table_key
-from tableflow_assets.defs.resources import IcebergCatalogResource
+from tableflow_assets.defs.resources import IO_MANAGER, IcebergCatalogResource
 from tableflow_assets.publish.publisher import Publisher
 from tableflow_assets.publish.status import CatalogStatus, state_of_all
 from tableflow_assets.settings.managed_table import ManagedTable
@@ -46,11 +46,12 @@ def catalog_asset(
         kinds={KINDS[settings.catalogs[name].type]},
         description=f"What the catalog `{name}` shows of the tables. A run publishes all of them.",
         pool=f"tableflow_catalog_{name}",
+        io_manager_key=IO_MANAGER,
     )
     def publish(
-        context: dg.AssetExecutionContext, catalog: IcebergCatalogResource
+        context: dg.AssetExecutionContext, tableflow_catalog: IcebergCatalogResource
     ) -> dg.MaterializeResult[None]:
-        publisher = Publisher(settings, catalog.client())
+        publisher = Publisher(settings, tableflow_catalog.client())
         found: list[CatalogStatus] = []
         for table in shown:
             # A catalog that was waited for in vain is not waited for again with every other table.
@@ -81,8 +82,8 @@ def _check(name: str, table: ManagedTable, settings: Settings) -> dg.AssetChecks
         asset=key,
         description=f"Compares what the catalog `{name}` says with the table. Changes nothing.",
     )
-    def published(catalog: IcebergCatalogResource) -> dg.AssetCheckResult:
-        (standing,) = Publisher(settings, catalog.client()).look(table, only=name)
+    def published(tableflow_catalog: IcebergCatalogResource) -> dg.AssetCheckResult:
+        (standing,) = Publisher(settings, tableflow_catalog.client()).look(table, only=name)
         return check_result(evaluation(key, standing))
 
     return published

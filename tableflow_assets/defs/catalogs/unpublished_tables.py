@@ -9,7 +9,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from tableflow_assets.base.errors import TableflowError
 from tableflow_assets.defs.catalogs.assets import catalog_key
-from tableflow_assets.defs.our_runs import RUN_TAG, is_under_way
+from tableflow_assets.defs.our_runs import RUN_TAG, Config, in_one_process, is_under_way
 from tableflow_assets.defs.resources import IcebergCatalogResource
 from tableflow_assets.publish.publisher import Publisher
 from tableflow_assets.settings.managed_table import ManagedTable
@@ -35,11 +35,13 @@ def unpublished_tables_sensor(
         default_status=dg.DefaultSensorStatus.RUNNING,
     )
     def unpublished_tables(
-        context: dg.SensorEvaluationContext, catalog: IcebergCatalogResource
+        context: dg.SensorEvaluationContext, tableflow_catalog: IcebergCatalogResource
     ) -> dg.SensorResult | dg.SkipReason:
         before, now = _read_cursor(context.cursor), time.time()
         try:
-            behind = _behind(Publisher(settings, catalog.client()), tables, context.instance)
+            behind = _behind(
+                Publisher(settings, tableflow_catalog.client()), tables, context.instance
+            )
         except TableflowError as error:
             return dg.SkipReason(str(error))
         waiting = {name: before.get(name, Waiting(since=now)) for name in behind}
@@ -51,8 +53,9 @@ def unpublished_tables_sensor(
         ]
         for name in due:
             waiting[name] = waiting[name].asked(now)
+        config = in_one_process(context)
         return dg.SensorResult(
-            run_requests=[_request(keys[name], name) for name in due],
+            run_requests=[_request(keys[name], name, config) for name in due],
             skip_reason=None if due else _why_nothing(waiting),
             cursor=dumps({name: one.model_dump() for name, one in waiting.items()}),
         )
@@ -103,10 +106,11 @@ def _why_nothing(waiting: dict[str, Waiting]) -> str:
     return f"behind, and waiting before the next try: {', '.join(sorted(waiting))}"
 
 
-def _request(key: dg.AssetKey, name: str) -> dg.RunRequest:
+def _request(key: dg.AssetKey, name: str, run_config: Config) -> dg.RunRequest:
     return dg.RunRequest(
         asset_selection=[key],
         asset_check_keys=[],  # the run tells by itself what they would say
+        run_config=run_config,
         tags={RUN_TAG: SENSOR_NAME, CATALOG_TAG: name},
     )
 

@@ -22,9 +22,9 @@ def maintenance_check(topic: ManagedTable, settings: Settings) -> dg.AssetChecks
         asset=key,
         description="Warns while the table has more files, snapshots or dead rows than do it good.",
     )
-    def maintenance(catalog: IcebergCatalogResource) -> dg.AssetCheckResult:
+    def maintenance(tableflow_catalog: IcebergCatalogResource) -> dg.AssetCheckResult:
         try:
-            found = health(catalog.client(), topic)
+            found = health(tableflow_catalog.client(), topic)
         except (TableflowError, OSError) as error:  # a server is away; the store says OSError
             return dg.AssetCheckResult(
                 passed=False,

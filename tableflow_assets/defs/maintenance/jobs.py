@@ -33,6 +33,7 @@ def maintenance_jobs(topics: Sequence[ManagedTable], settings: Settings) -> list
         name=JOB_NAME,
         description="Does what the tables need: retention, compaction, expiry, orphans, Delta log.",
         tags=TAGS,
+        executor_def=dg.in_process_executor,
     )
     def maintain() -> None:
         def look_after(wanted: Any) -> None:
@@ -43,7 +44,10 @@ def maintenance_jobs(topics: Sequence[ManagedTable], settings: Settings) -> list
         ops.choose().map(look_after)
 
     @dg.job(
-        name="compact", description="Compacts the tables' files, and does nothing else.", tags=TAGS
+        name="compact",
+        description="Compacts the tables' files, and does nothing else.",
+        tags=TAGS,
+        executor_def=dg.in_process_executor,
     )
     def compact() -> None:
         def look_after(wanted: Any) -> None:
@@ -79,10 +83,10 @@ def _schedule(topic: ManagedTable, settings: Settings) -> dg.ScheduleDefinition:
         description=f"Looks at the table of `{topic.name}`, and launches a run where it needs one.",
     )
     def maintain(
-        context: dg.ScheduleEvaluationContext, catalog: IcebergCatalogResource
+        context: dg.ScheduleEvaluationContext, tableflow_catalog: IcebergCatalogResource
     ) -> dg.RunRequest | dg.SkipReason:
         try:
-            if reason := _why_not(context, name, topic, settings, catalog):
+            if reason := _why_not(context, name, topic, settings, tableflow_catalog):
                 return dg.SkipReason(reason)
         except (TableflowError, OSError) as error:  # OSError: of the object store
             return dg.SkipReason(str(error))

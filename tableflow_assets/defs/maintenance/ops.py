@@ -15,7 +15,10 @@ from tableflow_assets.defs.maintenance.steps import STEPS, Step, Wanted
 from tableflow_assets.defs.metadata import maintenance_metadata
 from tableflow_assets.defs.names import table_key, table_pool
 from tableflow_assets.defs.pools import in_pool
-from tableflow_assets.defs.resources import IcebergCatalogResource
+from tableflow_assets.defs.resources import (
+    IO_MANAGER,
+    IcebergCatalogResource,
+)
 from tableflow_assets.lake.catalog import RestCatalog
 from tableflow_assets.operate.maintenance.health import Kind, health
 from tableflow_assets.settings.managed_table import ManagedTable
@@ -57,7 +60,7 @@ class MaintenanceOps:
         }
 
     def _choose(self) -> dg.OpDefinition:
-        @dg.op(name="choose", out=dg.DynamicOut(Wanted))
+        @dg.op(name="choose", out=dg.DynamicOut(Wanted, io_manager_key=IO_MANAGER))
         def choose(config: MaintenanceConfig) -> Iterator[dg.DynamicOutput[Wanted]]:
             """The topics whose tables are to be looked at."""
             for topic in self._chosen(config.topics):
@@ -73,14 +76,19 @@ class MaintenanceOps:
         return choose
 
     def _look(self) -> dg.OpDefinition:
-        outs: dict[str, dg.Out] = {step.kind: dg.Out(Wanted, is_required=False) for step in STEPS}
+        outs: dict[str, dg.Out] = {
+            step.kind: dg.Out(Wanted, is_required=False, io_manager_key=IO_MANAGER)
+            for step in STEPS
+        }
 
         @dg.op(name="look", out=outs)
         def look(
-            context: dg.OpExecutionContext, wanted: Wanted, catalog: IcebergCatalogResource
+            context: dg.OpExecutionContext,
+            wanted: Wanted,
+            tableflow_catalog: IcebergCatalogResource,
         ) -> Iterator[dg.Output[Wanted]]:
             """What the table needs, and why. The steps that it does not need are skipped."""
-            topic, client = self._topics[wanted.topic], catalog.client()
+            topic, client = self._topics[wanted.topic], tableflow_catalog.client()
             if suspension := find_suspension(client, topic, self._settings.state_dir):
                 raise suspension.to_error(topic)
             needed = self._judge(context, topic, client)
@@ -95,16 +103,16 @@ class MaintenanceOps:
             name=step.op,
             description=step.description,
             tags={"dagster/priority": str(priority)},
-            out=dg.Out(dg.Nothing),
+            out=dg.Out(dg.Nothing, io_manager_key=IO_MANAGER),
         )
         def work(
             context: dg.OpExecutionContext,
             wanted: Wanted,
-            catalog: IcebergCatalogResource,
-            pyspark: LazyPySparkResource,
+            tableflow_catalog: IcebergCatalogResource,
+            tableflow_pyspark: LazyPySparkResource,
         ) -> None:
             topic = self._topics[wanted.topic]
-            handle = connected_handle(topic, self._settings, catalog, pyspark)
+            handle = connected_handle(topic, self._settings, tableflow_catalog, tableflow_pyspark)
             # The table's runs go first: new records wait for one step at most.
             pool = in_pool(context, table_pool(topic), priority)
             with nullcontext() if wanted.dry_run else pool:

@@ -38,10 +38,10 @@ def product_asset(
     )
     def update(
         context: dg.AssetExecutionContext,
-        catalog: IcebergCatalogResource,
-        pyspark: LazyPySparkResource,
+        tableflow_catalog: IcebergCatalogResource,
+        tableflow_pyspark: LazyPySparkResource,
     ) -> Iterator[dg.MaterializeResult[None]]:
-        runner = connected_runner(product, settings, catalog, pyspark)
+        runner = connected_runner(product, settings, tableflow_catalog, tableflow_pyspark)
         try:
             done = runner.run(context.run.run_id)
         except InputMissing as error:  # it follows by itself as soon as the input is there

@@ -41,9 +41,9 @@ def _quality_checks(product: Product, settings: Settings) -> dg.AssetChecksDefin
 
     @dg.multi_asset_check(name=f"{key.to_python_identifier()}_quality", specs=specs)
     def quality(
-        catalog: IcebergCatalogResource, pyspark: LazyPySparkResource
+        tableflow_catalog: IcebergCatalogResource, tableflow_pyspark: LazyPySparkResource
     ) -> Iterator[dg.AssetCheckResult]:
-        runner = connected_runner(product, settings, catalog, pyspark)
+        runner = connected_runner(product, settings, tableflow_catalog, tableflow_pyspark)
         for one in quality_evaluations(key, runner):
             yield dg.AssetCheckResult(
                 check_name=one.check_name,
@@ -137,9 +137,11 @@ def _recomputed_check(product: Product, settings: Settings) -> dg.AssetChecksDef
         description="Computes rows anew, from the inputs as they were, and compares them.",
     )
     def recomputed_equals(
-        config: RecheckConfig, catalog: IcebergCatalogResource, pyspark: LazyPySparkResource
+        config: RecheckConfig,
+        tableflow_catalog: IcebergCatalogResource,
+        tableflow_pyspark: LazyPySparkResource,
     ) -> dg.AssetCheckResult:
-        runner = connected_runner(product, settings, catalog, pyspark)
+        runner = connected_runner(product, settings, tableflow_catalog, tableflow_pyspark)
         if runner.table()[1] is None:
             return dg.AssetCheckResult(passed=True, description=NO_ROWS)
         try:
@@ -155,11 +157,12 @@ def _recomputed_check(product: Product, settings: Settings) -> dg.AssetChecksDef
     return recomputed_equals
 
 
-def check_products_job(products: Sequence[dg.AssetKey]) -> Any:
+def check_products_job(checks: Sequence[dg.AssetCheckKey]) -> Any:
     return dg.define_asset_job(
         JOB_NAME,
-        selection=dg.AssetSelection.checks_for_assets(*products),
+        selection=dg.AssetSelection.checks(*checks),
         description="All checks of all products; a sample of their rows is computed anew.",
+        executor_def=dg.in_process_executor,
     )
 
 

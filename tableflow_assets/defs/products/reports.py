@@ -8,7 +8,7 @@ import dagster as dg
 
 from tableflow_assets.defs.metadata import records_table
 from tableflow_assets.defs.names import product_key
-from tableflow_assets.defs.resources import IcebergCatalogResource
+from tableflow_assets.defs.resources import IO_MANAGER, IcebergCatalogResource
 from tableflow_assets.lake.catalog import RestCatalog
 from tableflow_assets.product.products import Product
 from tableflow_assets.query.answer import Table, draw
@@ -32,11 +32,12 @@ def reports(products: Sequence[Product], settings: Settings) -> list[dg.AssetsDe
     ]
 
 
-def reports_job() -> Any:
+def reports_job(drawn: Sequence[dg.AssetsDefinition]) -> Any:
     return dg.define_asset_job(
         JOB_NAME,
-        selection=dg.AssetSelection.groups(GROUP),
+        selection=dg.AssetSelection.assets(*drawn),
         description="Asks the saved queries, and draws what they answer.",
+        executor_def=dg.in_process_executor,
     )
 
 
@@ -55,11 +56,12 @@ def _report(query: SavedQuery, reads: Iterable[Product], settings: Settings) -> 
         deps=[product_key(product, settings.namespace) for product in reads],
         group_name=GROUP,
         kinds={"duckdb"},
+        io_manager_key=IO_MANAGER,
         description=f"{query.about.description}\n\n`tableflow query {query.name}`",
         metadata={"sql": dg.MetadataValue.md(f"```sql\n{query.sql}\n```")},
     )
-    def report(catalog: IcebergCatalogResource) -> dg.MaterializeResult[None]:
-        answer = _answer(catalog.client(), query)
+    def report(tableflow_catalog: IcebergCatalogResource) -> dg.MaterializeResult[None]:
+        answer = _answer(tableflow_catalog.client(), query)
         shown = [dict(zip(answer.columns, row, strict=True)) for row in answer.rows[:ROWS_SHOWN]]
         return dg.MaterializeResult(
             metadata={

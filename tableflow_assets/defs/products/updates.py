@@ -16,7 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from tableflow_assets.base.errors import LedgerError, ServerUnreachable, TableflowError
 from tableflow_assets.defs.names import product_key
-from tableflow_assets.defs.our_runs import RUN_TAG, is_under_way
+from tableflow_assets.defs.our_runs import RUN_TAG, Config, in_one_process, is_under_way
 from tableflow_assets.defs.partitions import ProductWindows
 from tableflow_assets.defs.resources import IcebergCatalogResource
 from tableflow_assets.lake.catalog import RestCatalog
@@ -68,7 +68,7 @@ def product_updates_sensor(
         default_status=dg.DefaultSensorStatus.RUNNING,
     )
     def product_updates(
-        context: dg.SensorEvaluationContext, catalog: IcebergCatalogResource
+        context: dg.SensorEvaluationContext, tableflow_catalog: IcebergCatalogResource
     ) -> dg.SensorResult | dg.SkipReason:
         before, now = _read_cursor(context.cursor), time.time()
         if now < before.at + EVERY_SECONDS:
@@ -76,12 +76,15 @@ def product_updates_sensor(
         if is_under_way(context.instance, SENSOR_NAME):
             return dg.SkipReason("a run is under way")
         try:
-            look = _Look(products, catalog.client(), before, now)
+            look = _Look(products, tableflow_catalog.client(), before, now)
             wanted = look.wanted()
         except TableflowError as error:
             return dg.SkipReason(str(error))
+        config = in_one_process(context)
         return dg.SensorResult(
-            run_requests=[_request([keys[one] for one in wanted], windows)] if wanted else [],
+            run_requests=[_request([keys[one] for one in wanted], windows, config)]
+            if wanted
+            else [],
             skip_reason=None if wanted else look.why_nothing(),
             cursor=dumps(asdict(look.cursor(wanted))),
         )
@@ -159,11 +162,12 @@ class _Look:
         return head.snapshot_id if head else 0
 
 
-def _request(keys: list[dg.AssetKey], windows: ProductWindows) -> dg.RunRequest:
+def _request(keys: list[dg.AssetKey], windows: ProductWindows, run_config: Config) -> dg.RunRequest:
     return dg.RunRequest(
         asset_selection=keys,
         asset_check_keys=[],  # a run evaluates those that are about what it changed
         partition_key=windows.current,
+        run_config=run_config,
         tags={RUN_TAG: SENSOR_NAME, "dagster/max_runtime": str(LONGEST_RUN_SECONDS)},
     )
 

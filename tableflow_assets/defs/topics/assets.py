@@ -16,6 +16,7 @@ from tableflow_assets.defs.connected import connected_pipeline
 from tableflow_assets.defs.names import table_key, table_pool, topic_key
 from tableflow_assets.defs.partitions import window_key, windows_of
 from tableflow_assets.defs.resources import (
+    IO_MANAGER,
     IcebergCatalogResource,
     KafkaResource,
     RegistryResource,
@@ -86,30 +87,38 @@ class MaterializeConfig(dg.Config):
 
 
 def _ops(topic: Topic, settings: Settings) -> tuple[dg.OpDefinition, ...]:
-    @dg.op(name=f"plan_{topic.table}", ins={"topic": dg.In(dg.Nothing)})
+    @dg.op(
+        name=f"plan_{topic.table}",
+        ins={"topic": dg.In(dg.Nothing)},
+        out=dg.Out(io_manager_key=IO_MANAGER),
+    )
     def plan(
         context: dg.OpExecutionContext,
-        kafka: KafkaResource,
-        registry: RegistryResource,
-        catalog: IcebergCatalogResource,
+        tableflow_kafka: KafkaResource,
+        tableflow_registry: RegistryResource,
+        tableflow_catalog: IcebergCatalogResource,
     ) -> Plan:
         """Which offsets are in the log and not yet in the table."""
-        planned = connected_pipeline(topic, settings, kafka, registry, catalog).plan(
-            _until(context)
-        )
+        planned = connected_pipeline(
+            topic, settings, tableflow_kafka, tableflow_registry, tableflow_catalog
+        ).plan(_until(context))
         for offsets in planned.ranges:
             context.log.info(f"partition {offsets.partition}: [{offsets.start}, {offsets.end})")
         return planned
 
-    @dg.op(name=f"materialize_{topic.table}", pool=table_pool(topic))
+    @dg.op(
+        name=f"materialize_{topic.table}",
+        pool=table_pool(topic),
+        out=dg.Out(io_manager_key=IO_MANAGER),
+    )
     def materialize(
         context: dg.OpExecutionContext,
         config: MaterializeConfig,
         planned: Plan,
-        kafka: KafkaResource,
-        registry: RegistryResource,
-        catalog: IcebergCatalogResource,
-        pyspark: LazyPySparkResource,
+        tableflow_kafka: KafkaResource,
+        tableflow_registry: RegistryResource,
+        tableflow_catalog: IcebergCatalogResource,
+        tableflow_pyspark: LazyPySparkResource,
     ) -> Committed:
         """Read, decode and commit the planned records."""
         done = 0
@@ -122,7 +131,14 @@ def _ops(topic: Topic, settings: Settings) -> tuple[dg.OpDefinition, ...]:
                 f" ({done} of {planned.size} offsets)"
             )
 
-        pipeline = connected_pipeline(topic, settings, kafka, registry, catalog, pyspark)
+        pipeline = connected_pipeline(
+            topic,
+            settings,
+            tableflow_kafka,
+            tableflow_registry,
+            tableflow_catalog,
+            tableflow_pyspark,
+        )
         committed = pipeline.materialize(planned, context.run_id, on_commit)
         if config.rebuild:
             start, end = _launched_windows(context, topic)
@@ -131,12 +147,16 @@ def _ops(topic: Topic, settings: Settings) -> tuple[dg.OpDefinition, ...]:
             committed = committed.and_then(rebuilt)
         return committed
 
-    @dg.op(name=f"mirror_{topic.table}", ins={"committed": dg.In(dg.Nothing)})
-    def mirror(context: dg.OpExecutionContext, catalog: IcebergCatalogResource) -> int:
+    @dg.op(
+        name=f"mirror_{topic.table}",
+        ins={"committed": dg.In(dg.Nothing)},
+        out=dg.Out(io_manager_key=IO_MANAGER),
+    )
+    def mirror(context: dg.OpExecutionContext, tableflow_catalog: IcebergCatalogResource) -> int:
         """See that the Delta log has all that was committed, and say what its check would say."""
         try:
             key = table_key(topic, settings.namespace)
-            evaluation: Any = mirror_evaluation(key, topic, catalog.client())
+            evaluation: Any = mirror_evaluation(key, topic, tableflow_catalog.client())
         except Exception as error:  # the rows are committed, whatever happens here
             context.log.warning(f"The Delta log could not be looked at: {error}")
             return NO_DELTA_VERSION
@@ -146,18 +166,18 @@ def _ops(topic: Topic, settings: Settings) -> tuple[dg.OpDefinition, ...]:
         found = evaluation.metadata.get("delta_version")
         return found.value if found else NO_DELTA_VERSION
 
-    @dg.op(name=f"sync_catalog_{topic.table}", out=dg.Out(dg.Nothing))
+    @dg.op(name=f"sync_catalog_{topic.table}", out=dg.Out(dg.Nothing, io_manager_key=IO_MANAGER))
     def sync_catalog(
         context: dg.AssetExecutionContext,
         committed: Committed,
-        catalog: IcebergCatalogResource,
+        tableflow_catalog: IcebergCatalogResource,
         delta_version: int = NO_DELTA_VERSION,
     ) -> None:
         """See that the catalog serves the commit, tell the others, and report every window it touched."""
         reached("before_event")
-        _report(context, topic, catalog, committed, delta_version)
-        report_dead_letters(context, topic, catalog, committed)
-        published = Publisher(settings, catalog.client()).publish(topic)
+        _report(context, topic, tableflow_catalog, committed, delta_version)
+        report_dead_letters(context, topic, tableflow_catalog, committed)
+        published = Publisher(settings, tableflow_catalog.client()).publish(topic)
         tell(context, topic, settings, published)
 
     return plan, materialize, mirror, sync_catalog

@@ -24,15 +24,15 @@ def exactly_once_check(topic: Topic, settings: Settings) -> dg.AssetChecksDefini
     )
     def exactly_once(
         config: ExactlyOnceConfig,
-        kafka: KafkaResource,
-        registry: RegistryResource,
-        catalog: IcebergCatalogResource,
+        tableflow_kafka: KafkaResource,
+        tableflow_registry: RegistryResource,
+        tableflow_catalog: IcebergCatalogResource,
     ) -> dg.AssetCheckResult:
         results = verify(
-            kafka.log(),
-            catalog.client(),
+            tableflow_kafka.log(),
+            tableflow_catalog.client(),
             topic,
-            registry=registry.client(),
+            registry=tableflow_registry.client(),
             newest_commit_only=not config.whole_log,
         )
         return dg.AssetCheckResult(
@@ -61,8 +61,8 @@ def not_suspended_check(topic: Topic, settings: Settings) -> dg.AssetChecksDefin
         asset=key,
         description="Fails while the topic is suspended, with why and the command that resolves it.",
     )
-    def not_suspended(catalog: IcebergCatalogResource) -> dg.AssetCheckResult:
-        found = find_suspension(catalog.client(), topic, settings.state_dir)
+    def not_suspended(tableflow_catalog: IcebergCatalogResource) -> dg.AssetCheckResult:
+        found = find_suspension(tableflow_catalog.client(), topic, settings.state_dir)
         return check_result(suspension_evaluation(key, found))
 
     return not_suspended

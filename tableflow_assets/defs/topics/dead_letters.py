@@ -55,8 +55,8 @@ def dead_letter_rate_check(topic: Topic, settings: Settings) -> dg.AssetChecksDe
             f" an error above {topic.dead_letter_threshold:.2%}."
         ),
     )
-    def dead_letter_rate(catalog: IcebergCatalogResource) -> dg.AssetCheckResult:
-        client = catalog.client()
+    def dead_letter_rate(tableflow_catalog: IcebergCatalogResource) -> dg.AssetCheckResult:
+        client = tableflow_catalog.client()
         table = client.find(topic.table)
         has_rows = table is not None and table.current_snapshot() is not None
         run = newest_run(client, topic, table) if table is not None and has_rows else None

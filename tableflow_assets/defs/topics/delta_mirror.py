@@ -32,8 +32,8 @@ def delta_mirror_check(topic: ManagedTable, settings: Settings) -> dg.AssetCheck
             " else has written to it, or it is damaged."
         ),
     )
-    def delta_mirror(catalog: IcebergCatalogResource) -> dg.AssetCheckResult:
-        return check_result(mirror_evaluation(key, topic, catalog.client()))
+    def delta_mirror(tableflow_catalog: IcebergCatalogResource) -> dg.AssetCheckResult:
+        return check_result(mirror_evaluation(key, topic, tableflow_catalog.client()))
 
     return delta_mirror
 

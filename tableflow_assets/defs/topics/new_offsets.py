@@ -12,7 +12,7 @@ from pyiceberg.table import Table
 from tableflow_assets.base.errors import DataLoss, LedgerError, ServerUnreachable, TableflowError
 from tableflow_assets.defs.metadata import offsets_metadata
 from tableflow_assets.defs.names import CHECK_NAME, table_key, topic_key
-from tableflow_assets.defs.our_runs import RUN_TAG, is_under_way
+from tableflow_assets.defs.our_runs import RUN_TAG, Config, in_one_process, is_under_way
 from tableflow_assets.defs.partitions import current_window, windows_of
 from tableflow_assets.defs.reload import reload_definitions
 from tableflow_assets.defs.resources import IcebergCatalogResource, KafkaResource
@@ -74,21 +74,22 @@ def new_offsets_sensor(
     @dg.sensor(
         name=SENSOR_NAME,
         description="Launches a run for the tables whose topics have new records.",
-        asset_selection=dg.AssetSelection.assets(*keys) if keys else dg.AssetSelection.all(),
+        asset_selection=dg.AssetSelection.assets(*keys),
         minimum_interval_seconds=1,
         default_status=dg.DefaultSensorStatus.RUNNING,
     )
     def new_offsets(
         context: dg.SensorEvaluationContext,
-        kafka: KafkaResource,
-        catalog: IcebergCatalogResource,
+        tableflow_kafka: KafkaResource,
+        tableflow_catalog: IcebergCatalogResource,
     ) -> dg.SensorResult | dg.SkipReason:
         deadline = time.monotonic() + look_seconds
         try:
             seen = _read_cursor(context.cursor)
-            look = _Look(kafka.log(), catalog.client(), settings, topics, seen)
+            log, catalog = tableflow_kafka.log(), tableflow_catalog.client()
+            look = _Look(log, catalog, settings, topics, seen, in_one_process(context))
             if discover(settings, look.log):
-                reload_definitions(settings)
+                reload_definitions(settings, _location(context))
             while True:
                 # One run at a time, for many tables: starting a process costs more than most commits.
                 # The next takes all that came in the meantime.
@@ -102,6 +103,11 @@ def new_offsets_sensor(
     return new_offsets
 
 
+def _location(context: dg.SensorEvaluationContext) -> str | None:
+    origin = context.code_location_origin
+    return origin.location_name if origin else None
+
+
 @dataclass
 class _Look:
     log: Log
@@ -109,6 +115,7 @@ class _Look:
     settings: Settings
     topics: Sequence[Topic]
     seen: dict[str, Seen]
+    run_config: Config
     moved: dict[str, Offsets] = field(default_factory=dict)  # since the last tick
     # Suspended or resumed; None also of a table that is seen with rows for the first time.
     turned: dict[str, Suspension | None] = field(default_factory=dict)
@@ -138,7 +145,7 @@ class _Look:
                 seen = replace(seen, requested_at=now, fruitless=seen.fruitless + 1)
             self.seen[topic.name] = seen
         return dg.SensorResult(
-            run_requests=_requests(behind, self.settings.namespace),
+            run_requests=_requests(behind, self.settings.namespace, self.run_config),
             skip_reason=None if behind else self._why_nothing(ends, busy),
             cursor=dumps({name: asdict(seen) for name, seen in self.seen.items()}),
             asset_events=[*self._observations(), *self._evaluations()],
@@ -239,7 +246,7 @@ class _Look:
         return "; ".join(parts)
 
 
-def _requests(behind: list[Topic], namespace: str) -> list[dg.RunRequest]:
+def _requests(behind: list[Topic], namespace: str, run_config: Config) -> list[dg.RunRequest]:
     """One run for all topics with the same windows: one process start, many tables."""
     groups: dict[dg.PartitionsDefinition[str], list[Topic]] = {}
     for topic in behind:
@@ -253,6 +260,7 @@ def _requests(behind: list[Topic], namespace: str) -> list[dg.RunRequest]:
                 dg.AssetCheckKey(table_key(topic, namespace), CHECK_NAME) for topic in topics
             ],
             partition_key=current_window(topics[0]),
+            run_config=run_config,
             tags={RUN_TAG: SENSOR_NAME, "dagster/max_runtime": str(LONGEST_RUN_SECONDS)},
         )
         for topics in groups.values()

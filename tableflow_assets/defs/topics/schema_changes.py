@@ -7,7 +7,7 @@ import dagster as dg
 
 from tableflow_assets.base.errors import TableflowError
 from tableflow_assets.defs.names import table_key, topic_key
-from tableflow_assets.defs.our_runs import RUN_TAG
+from tableflow_assets.defs.our_runs import RUN_TAG, Config, in_one_process
 from tableflow_assets.defs.partitions import current_window
 from tableflow_assets.defs.resources import IcebergCatalogResource, RegistryResource
 from tableflow_assets.defs.topics.schema_fits import schema_evaluation
@@ -28,30 +28,35 @@ def schema_changes_sensor(topics: Sequence[Topic], settings: Settings) -> dg.Sen
     @dg.sensor(
         name=SENSOR_NAME,
         description="Gives a table its new columns as soon as a schema version is registered.",
-        asset_selection=dg.AssetSelection.assets(*keys) if keys else dg.AssetSelection.all(),
+        asset_selection=dg.AssetSelection.assets(*keys),
         minimum_interval_seconds=INTERVAL_SECONDS,
         default_status=dg.DefaultSensorStatus.RUNNING,
     )
     def schema_changes(
         context: dg.SensorEvaluationContext,
-        registry: RegistryResource,
-        catalog: IcebergCatalogResource,
+        tableflow_registry: RegistryResource,
+        tableflow_catalog: IcebergCatalogResource,
     ) -> dg.SensorResult | dg.SkipReason:
         known = _read_cursor(context.cursor)
         try:
-            versions = _versions(topics, registry.client())
+            versions = _versions(topics, tableflow_registry.client())
             changed = [topic for topic in topics if _has_changed(topic, known, versions)]
             # A version seen for the first time belongs to a table that is yet to be made, or current.
             evolved = [topic for topic in changed if known.keys() & _subjects(topic)]
-            launched = _not_suspended(evolved, catalog.client(), settings) if evolved else []
+            launched = (
+                _not_suspended(evolved, tableflow_catalog.client(), settings) if evolved else []
+            )
             judged = [
-                schema_evaluation(topic, registry.client(), catalog.client(), settings)
+                schema_evaluation(
+                    topic, tableflow_registry.client(), tableflow_catalog.client(), settings
+                )
                 for topic in evolved
             ]
         except TableflowError as error:
             return dg.SkipReason(str(error))
+        config = in_one_process(context)
         return dg.SensorResult(
-            run_requests=[_request(topic, settings.namespace) for topic in launched],
+            run_requests=[_request(topic, settings.namespace, config) for topic in launched],
             skip_reason=None if launched else _why_nothing(topics, evolved),
             cursor=dumps(versions),
             asset_events=[*(_observation(topic, versions) for topic in changed), *judged],
@@ -89,11 +94,12 @@ def _observation(topic: Topic, versions: Versions) -> dg.AssetObservation:
     return dg.AssetObservation(asset_key=topic_key(topic), metadata=metadata)
 
 
-def _request(topic: Topic, namespace: str) -> dg.RunRequest:
+def _request(topic: Topic, namespace: str, run_config: Config) -> dg.RunRequest:
     """A run of the table: it begins by giving the table the columns of the newest version."""
     return dg.RunRequest(
         asset_selection=[table_key(topic, namespace)],
         partition_key=current_window(topic),
+        run_config=run_config,
         tags={RUN_TAG: SENSOR_NAME},
     )
 

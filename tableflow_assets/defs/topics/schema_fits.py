@@ -22,9 +22,13 @@ def schema_fits_check(topic: Topic, settings: Settings) -> dg.AssetChecksDefinit
         description="Compares the newest registered schema with the table's columns.",
     )
     def schema_fits(
-        registry: RegistryResource, catalog: IcebergCatalogResource
+        tableflow_registry: RegistryResource, tableflow_catalog: IcebergCatalogResource
     ) -> dg.AssetCheckResult:
-        return check_result(schema_evaluation(topic, registry.client(), catalog.client(), settings))
+        return check_result(
+            schema_evaluation(
+                topic, tableflow_registry.client(), tableflow_catalog.client(), settings
+            )
+        )
 
     return schema_fits
 

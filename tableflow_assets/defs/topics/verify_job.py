@@ -11,18 +11,16 @@ VERIFY_CRON = "0 * * * *"
 
 
 def verify_job(
-    checks: Sequence[dg.AssetChecksDefinition], except_for: Sequence[dg.AssetKey] = ()
+    checks: Sequence[dg.AssetCheckKey], comparisons: Sequence[dg.AssetChecksDefinition]
 ) -> Any:
-    """All checks: every table against its whole log. ``except_for``: tables without a log."""
-    selection: dg.AssetSelection = dg.AssetSelection.all_asset_checks()
-    if except_for:
-        selection -= dg.AssetSelection.checks_for_assets(*except_for)
+    """``checks``: all of the topics' tables. ``comparisons``: those that here compare the whole log."""
     whole_log = {"config": {"whole_log": True}}
     return dg.define_asset_job(
         "verify",
-        selection=selection,
+        selection=dg.AssetSelection.checks(*checks),
         description="Compares every table with its topic, offset by offset.",
-        config={"ops": {check.node_def.name: whole_log for check in checks}},
+        config={"ops": {check.node_def.name: whole_log for check in comparisons}},
+        executor_def=dg.in_process_executor,
     )
 
 

@@ -74,7 +74,7 @@ def tick(world: DagsterWorld, name: str, **resources: object) -> Any:
     """One evaluation of the topic's schedule: a RunRequest, or the reason for none."""
     schedule = world.definitions.resolve_schedule_def(f"maintain_{world.topic(name).table}")
     known = world.definitions.get_repository_def().get_top_level_resources()
-    needed = {"catalog": known["catalog"], "s3": known["s3"]} | resources
+    needed = {name: known[name] for name in ("tableflow_catalog", "tableflow_s3")} | resources
     with dg.build_schedule_context(
         instance=world.instance,
         resources=needed,
@@ -162,9 +162,11 @@ def test_the_schedule_names_the_server_that_is_away_and_does_not_fail(
     away = IcebergCatalogResource(
         namespace="tableflow",
         catalog={"uri": f"http://127.0.0.1:{closed_port}"},
-        s3=worn.world.definitions.resources["s3"],
+        s3=worn.world.definitions.resources["tableflow_s3"],
     )
-    assert f"127.0.0.1:{closed_port} does not answer" in tick(worn.world, worn.name, catalog=away)
+    assert f"127.0.0.1:{closed_port} does not answer" in tick(
+        worn.world, worn.name, tableflow_catalog=away
+    )
 
 
 # ---- what a run does ----

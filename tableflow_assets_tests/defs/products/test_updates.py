@@ -198,9 +198,9 @@ def test_a_catalog_that_is_away_is_a_reason_to_skip(current: Shop, closed_port: 
     away = IcebergCatalogResource(
         namespace="tableflow",
         catalog={"uri": f"http://127.0.0.1:{closed_port}"},
-        s3=current.definitions.resources["s3"],
+        s3=current.definitions.resources["tableflow_s3"],
     )
     began = time.monotonic()
-    tick = current.look_for_updates(catalog=away)
+    tick = current.look_for_updates(tableflow_catalog=away)
     assert "does not answer" in str(tick.skip_message)
     assert time.monotonic() - began < 60

@@ -322,7 +322,7 @@ def test_without_kafka_a_tick_skips_and_names_its_address(
     world_of: MakeWorld, behind: KafkaTopic, closed_port: int
 ) -> None:
     nobody = KafkaResource(bootstrap_servers=f"127.0.0.1:{closed_port}")
-    tick = world_of(behind.name).look_for_offsets("the cursor", kafka=nobody)
+    tick = world_of(behind.name).look_for_offsets("the cursor", tableflow_kafka=nobody)
     assert requested(tick) == []
     assert f"Kafka at 127.0.0.1:{closed_port} does not answer" in tick.skip_message
     assert "Next step" in tick.skip_message
@@ -335,9 +335,11 @@ def test_without_the_catalog_a_tick_skips_and_names_its_address(
     world = world_of(behind.name)
     address = f"http://127.0.0.1:{closed_port}"
     nobody = IcebergCatalogResource(
-        namespace="tableflow", catalog={"uri": address}, s3=world.definitions.resources["s3"]
+        namespace="tableflow",
+        catalog={"uri": address},
+        s3=world.definitions.resources["tableflow_s3"],
     )
-    tick = world.look_for_offsets(catalog=nobody)
+    tick = world.look_for_offsets(tableflow_catalog=nobody)
     assert requested(tick) == []
     assert f"The Iceberg catalog at {address} does not answer" in tick.skip_message
     assert "Next step" in tick.skip_message

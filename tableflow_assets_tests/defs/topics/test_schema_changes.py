@@ -219,7 +219,7 @@ def test_without_the_registry_a_tick_skips_and_the_check_says_that_it_does_not_k
     address = f"http://127.0.0.1:{closed_port}"
     nobody = RegistryResource(url=address, cache_folder=str(tmp_path))
     world = world_of(kafka_topic.name)
-    tick = world.look_for_schemas("the cursor", registry=nobody)
+    tick = world.look_for_schemas("the cursor", tableflow_registry=nobody)
     assert requested(tick) == []
     assert f"The schema registry at {address} does not answer" in tick.skip_message
     assert "Next step" in tick.skip_message

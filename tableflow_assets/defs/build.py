@@ -1,0 +1,100 @@
+"""Everything that Dagster shows, by name. Can be built with every server down."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+import dagster as dg
+
+from tableflow_assets.defs.catalogs.assets import catalog_asset, catalog_checks
+from tableflow_assets.defs.catalogs.unpublished_tables import unpublished_tables_sensor
+from tableflow_assets.defs.maintenance.check import maintenance_check
+from tableflow_assets.defs.maintenance.jobs import maintenance_jobs, maintenance_schedules
+from tableflow_assets.defs.masking import mask_secrets
+from tableflow_assets.defs.names import product_key
+from tableflow_assets.defs.partitions import windows_of_products
+from tableflow_assets.defs.products.assets import product_asset
+from tableflow_assets.defs.products.checks import (
+    check_products_job,
+    check_products_schedule,
+    product_checks,
+)
+from tableflow_assets.defs.products.reports import reports, reports_job, reports_schedule
+from tableflow_assets.defs.products.updates import product_updates_sensor
+from tableflow_assets.defs.resources import resources_from
+from tableflow_assets.defs.topics.assets import table_asset, topic_asset
+from tableflow_assets.defs.topics.checks import exactly_once_check, not_suspended_check
+from tableflow_assets.defs.topics.dead_letters import dead_letter_asset, dead_letter_rate_check
+from tableflow_assets.defs.topics.delta_mirror import delta_mirror_check
+from tableflow_assets.defs.topics.new_offsets import new_offsets_sensor
+from tableflow_assets.defs.topics.schema_changes import schema_changes_sensor
+from tableflow_assets.defs.topics.schema_fits import schema_fits_check
+from tableflow_assets.defs.topics.verify_job import verify_job, verify_schedule
+from tableflow_assets.product.products import products_of
+from tableflow_assets.settings.settings import Settings
+from tableflow_assets.source.discovery import known_topics
+
+
+def build_definitions(settings: Settings) -> dg.Definitions:
+    """For a code location of its own, or to be merged with the definitions of another project.
+
+    From here on, this process masks secrets in its logs and errors, whoever writes them.
+    """
+    mask_secrets()
+    topics, products = known_topics(settings), products_of(settings)
+    windows = windows_of_products(products, topics)
+    # A product's table is looked after as if it were a topic's.
+    tables = [*topics, *(product.spec for product in products)]
+    drawn = reports(products, settings)
+    comparisons = [exactly_once_check(topic, settings) for topic in topics]
+    checks = [
+        *comparisons,
+        *(not_suspended_check(topic, settings) for topic in topics),
+        *(schema_fits_check(topic, settings) for topic in topics),
+        *(delta_mirror_check(table, settings) for table in tables if "delta" in table.formats),
+        *(maintenance_check(table, settings) for table in tables),
+        *(dead_letter_rate_check(topic, settings) for topic in topics),
+        *(check for product in products for check in product_checks(product, settings)),
+        *catalog_checks(tables, settings),
+    ]
+    product_keys = {product_key(product, settings.namespace) for product in products}
+    of_topics, of_products = _split(checks, product_keys)
+    return dg.Definitions(
+        assets=[
+            *(topic_asset(topic, settings) for topic in topics),
+            *(table_asset(topic, settings) for topic in topics),
+            *(dead_letter_asset(topic, settings) for topic in topics),
+            *(product_asset(product, settings, windows) for product in products),
+            *(catalog_asset(name, tables, settings) for name in settings.catalogs),
+            *drawn,
+        ],
+        asset_checks=checks,
+        jobs=[
+            verify_job(of_topics, comparisons),
+            *maintenance_jobs(tables, settings),
+            *([check_products_job(of_products)] if products else []),
+            *([reports_job(drawn)] if drawn else []),
+        ],
+        schedules=[
+            verify_schedule(),
+            *maintenance_schedules(tables, settings),
+            *([check_products_schedule()] if products else []),
+            *([reports_schedule()] if drawn else []),
+        ],
+        sensors=[
+            new_offsets_sensor(topics, settings),
+            schema_changes_sensor(topics, settings),
+            *([product_updates_sensor(products, settings, windows)] if products else []),
+            *([unpublished_tables_sensor(tables, settings)] if settings.catalogs else []),
+        ],
+        resources=resources_from(settings),
+    )
+
+
+def _split(
+    checks: Iterable[dg.AssetChecksDefinition], products: Collection[dg.AssetKey]
+) -> tuple[list[dg.AssetCheckKey], list[dg.AssetCheckKey]]:
+    """The checks of what comes from a log, and of products, which have none."""
+    keys = [key for check in checks for key in check.check_keys]
+    of_products = [key for key in keys if key.asset_key in products]
+    return [key for key in keys if key.asset_key not in products], of_products
