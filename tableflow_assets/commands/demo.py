@@ -40,6 +40,7 @@ def demo(once: bool, count: int, seed: int, as_json: bool) -> None:
     if once:
         _once(count, seed, as_json)
         return
+    console.print("Servers, Dagster and records that flow: about half a minute …")
     # Ctrl-C is how it ends, and no failure: `make demo` would call it an error.
     with contextlib.suppress(KeyboardInterrupt), interrupted_once():
         _live(load_settings())
@@ -48,6 +49,8 @@ def demo(once: bool, count: int, seed: int, as_json: bool) -> None:
 
 def _once(count: int, seed: int, as_json: bool) -> None:
     """On a state folder of its own: a demo must neither need nor touch what is there."""
+    # The imports alone may take seconds the first time.
+    click.echo("Producing, materializing and verifying, on servers of its own …", err=True)
     from tableflow_assets.commands.once import run_once
 
     with tempfile.TemporaryDirectory(prefix="tableflow-demo-") as folder, interrupted_once():

@@ -31,12 +31,12 @@ def running_stack(
     report: Callable[[str], None] = lambda _: None,
 ) -> Iterator[Stack]:
     """The servers are ready inside and gone after."""
-    from tableflow_assets.stack.stack import Stack
+    console.print("Starting the servers …")
+    from tableflow_assets.stack.stack import Stack  # takes a second, and more the first time
 
     def tell_ready(server: str, seconds: float) -> None:
         console.print(f"  {server} is ready after {seconds:.0f} s", highlight=False)
 
-    console.print("Starting the servers …")
     with contextlib.ExitStack() as download:
         stack = Stack(
             folder,
