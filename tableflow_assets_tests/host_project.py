@@ -133,7 +133,7 @@ def _run(folder: Path, environment: dict[str, str], *command: str) -> str:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=600,
         check=False,
     )
     said = f"{' '.join(command)}\n{finished.stdout}\n{finished.stderr}"

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
+import time
+import uuid
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
+import dagster as dg
 import pytest
 
 import tableflow_assets
 from tableflow_assets.base import errors
+from tableflow_assets.settings.settings import Settings
+from tableflow_assets.stack import connections
+from tableflow_assets.stack.stack import Stack
+from tableflow_assets_tests.defs.dagster_world import settings_on
+from tableflow_assets_tests.kafka_topics import KafkaTopic
 
 HEAVY = ("dagster", "pyspark", "pyiceberg", "pyarrow", "duckdb", "confluent_kafka")
 # In a process of its own: this one has imported all of them long ago.
@@ -76,3 +86,58 @@ def test_building_definitions_is_importable_without_reading_settings() -> None:
         "from tableflow_assets import build_definitions"
     )
     assert "dagster" in imported_by(statement)
+
+
+# ---- docs/python-api.md, as it is written there ----
+
+PAGE = (Path(__file__).parents[1] / "docs" / "python-api.md").read_text()
+PURCHASE = {
+    "type": "record",
+    "name": "Purchase",
+    "fields": [
+        {"name": "customer", "type": "string"},
+        {"name": "amount", "type": "double"},
+        {"name": "bought_at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+    ],
+}
+
+
+def blocks(language: str, text: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", text, flags=re.DOTALL)
+
+
+def test_the_page_of_the_python_api_runs(
+    stack: Stack,
+    session_settings: Settings,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    name = f"purchases_{uuid.uuid4().hex[:8]}"
+    page = PAGE.replace("purchases", name)
+    kafka = connections.kafka_address(session_settings)
+    topic = KafkaTopic(kafka, connections.registry_address(session_settings), name)
+    now = int(time.time() * 1000)
+    values = [{"customer": f"c{n % 3}", "amount": float(n), "bought_at": now} for n in range(30)]
+    topic.send(PURCHASE, values)
+    settings_on(stack.state.folder, tmp_path / "state")
+    monkeypatch.setenv("TABLEFLOW_STATE", str(tmp_path / "state"))
+    monkeypatch.chdir(tmp_path)
+    Path("tableflow.yaml").write_text(blocks("yaml", page)[0])
+    Path(f"spent_on_{name}.sql").write_text(blocks("sql", page)[0])
+
+    seen: dict[str, Any] = {}
+    for block in blocks("python", page):
+        exec(block, seen)  # noqa: S102  (our own page)
+
+    assert seen["by_hand"].topic_named(name) == seen["settings"].topic_named(name)
+    assert seen["committed"].rows == 30
+    assert (seen["now"].rows, seen["now"].lag) == (30, 0)
+    assert len(seen["partitions"]) == 2
+    assert all(partition.ok for partition in seen["partitions"])
+    assert seen["done"].rows_added == 3
+    assert seen["biggest"] == ("c2", sum(range(2, 30, 3)))
+    assert seen["maintained"].dry_run
+    assert "No topic or pattern in the settings matches" in capsys.readouterr().out
+    graph = seen["defs"].resolve_asset_graph()
+    assert graph.get(dg.AssetKey("invoices")).parent_keys == {dg.AssetKey(["tableflow", name])}
