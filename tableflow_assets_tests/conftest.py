@@ -23,6 +23,7 @@ from tableflow_assets_tests.support.kafka_topics import KafkaTopic
 from tableflow_assets_tests.support.seaweed import running_seaweed
 from tableflow_assets_tests.support.workers import Director, shared_stack
 
+pytest_plugins = ["pytester"]
 # The fixtures that start a server. A test with one of these is marked `stack`.
 SERVERS = {"stack", "live_stack", "seaweed", "secure_broker", "rest_server"}
 # The programs of which a test without that mark must start none.

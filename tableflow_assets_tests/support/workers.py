@@ -22,19 +22,25 @@ from tableflow_assets.stack.stack import Stack
 
 START_SECONDS = 600  # the first start of all downloads the servers
 POLL_SECONDS = 0.2
-# These share a server of their own: in two workers it would be started twice.
-TOGETHER = (
-    "tableflow_assets_tests/live/",
-    "tableflow_assets_tests/source/",
-)
+# These are the work of one worker: a server of their own would be started twice, and the topics of
+# the labs are fed by more than one of them.
+TOGETHER = {
+    "live": ("live/",),
+    "secure broker": ("source/test_kafka_security.py", "source/test_spark_security.py"),
+    "labs": ("test_readme.py", "test_lab_guides.py", "commands/test_cli.py"),
+}
+
+
+def unit_of_work(nodeid: str) -> str:
+    """A file, for what it makes once for all its tests; or some files."""
+    file = nodeid.partition("::")[0]
+    path = file.removeprefix("tableflow_assets_tests/")
+    return next((name for name, paths in TOGETHER.items() if path.startswith(paths)), file)
 
 
 class Scheduler(LoadFileScheduling):
-    """A file is the work of one worker, for what it makes once for all its tests."""
-
     def _split_scope(self, nodeid: str) -> str:
-        shared = (folder for folder in TOGETHER if nodeid.startswith(folder))
-        return next(shared, super()._split_scope(nodeid))
+        return unit_of_work(nodeid)
 
 
 class Director:
