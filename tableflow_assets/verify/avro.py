@@ -1,4 +1,4 @@
-"""Confluent-framed Avro: the judge's own reader, and what the values are in a table's columns."""
+"""Confluent-framed Avro: the judge's own reader, and how its values appear in a table's columns."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ MEMBER = "member_"
 
 
 class Content(NamedTuple):
-    """A value, and the type that its writer had for it."""
+    """A value, and its type in the writer's schema."""
 
     value: Any
     node: Node
 
 
 class Avro:
-    """Of one subject. A value is read with its writer's schema alone: what that lacks is None."""
+    """Reads values of one subject, each with its writer's schema alone: what that lacks is None."""
 
     def __init__(self, subject: Subject) -> None:
         self._subject = subject
@@ -70,16 +70,16 @@ class Avro:
         return _typed(value, node, kind, peers)
 
     def identity(self, data: bytes, kind: IcebergType | None) -> bytes:
-        if kind is None:  # a table without decoded keys knows them by their bytes
+        if kind is None:  # a table without decoded keys compares their bytes
             return data
-        known = json_of_column(self.as_column(self.read(data), (), kind), kind)
-        return sorted_json({} if known is None else {"key": known})
+        content = json_of_column(self.as_column(self.read(data), (), kind), kind)
+        return sorted_json({} if content is None else {"key": content})
 
     @cached_property
     def _roots(self) -> list[Node]:
-        """Of all versions, oldest first."""
-        known = [self._root(version.schema_id) for version in self._subject.versions]
-        return [root for root in known if root is not None]
+        """The types of all versions, oldest first."""
+        roots = (self._root(version.schema_id) for version in self._subject.versions)
+        return [root for root in roots if root is not None]
 
     def _parsed(self, schema_id: int) -> Node | None:
         version = next(v for v in self._subject.versions if v.schema_id == schema_id)
@@ -100,9 +100,9 @@ def _is_record(root: Node) -> bool:
 def _field(
     value: Any, node: Node, name: str, peers: Sequence[Node]
 ) -> tuple[Any, Node | None, list[Node]]:
-    """A record's field: its value, its type, and what all versions have in its place."""
+    """A record's field: its value, its type, and the types that all versions have in its place."""
     value, node = without_union(value, node)
-    records = [one for peer in peers for one in peer.alternatives]
+    records = [alternative for peer in peers for alternative in peer.alternatives]
     below = [part for record in records if (part := _part(record, name))]
     part = None if value is None else _part(node, name)
     if part is None:
@@ -121,45 +121,46 @@ def _spelled(node: Node, column: str) -> str:
 
 
 def _typed(value: Any, node: Node, kind: IcebergType, peers: Sequence[Node]) -> Any:
-    """``peers``: what all versions have in this place. One alone may not tell what the column is."""
+    """``peers``: the types of all versions in this place; a single one may not show the column's."""
     value, node = without_union(value, node)
     if value is None:
         return None
-    known = [one for peer in peers for one in peer.alternatives]
-    if isinstance(kind, StringType) and any(one.kind == "record" for one in known):
+    nodes = [alternative for peer in peers for alternative in peer.alternatives]
+    if isinstance(kind, StringType) and any(peer.kind == "record" for peer in nodes):
         return JsonText(json_of(value, node))
     has_members = any(len(peer.alternatives) > 1 for peer in peers)
     if isinstance(kind, StructType) and has_members:
         member = f"{MEMBER}{node.simple_name}"
-        same = [one for one in known if (one.kind, one.name) == (node.kind, node.name)]
+        namesakes = [peer for peer in nodes if (peer.kind, peer.name) == (node.kind, node.name)]
         return {
-            f.name: _typed(value, node, f.field_type, same) if f.name == member else None
+            f.name: _typed(value, node, f.field_type, namesakes) if f.name == member else None
             for f in kind.fields
         }
-    return _one_typed(value, node, kind, known)
+    return _typed_member(value, node, kind, nodes)
 
 
-def _one_typed(value: Any, node: Node, kind: IcebergType, known: Sequence[Node]) -> Any:
+def _typed_member(value: Any, node: Node, kind: IcebergType, peers: Sequence[Node]) -> Any:
     if isinstance(kind, StructType):
         row = {}
         for f in kind.fields:
-            inner, part, below = _field(value, node, f.name, known)
+            inner, part, below = _field(value, node, f.name, peers)
             row[f.name] = None if part is None else _typed(inner, part, f.field_type, below)
         return row
     if isinstance(kind, ListType):
-        below = [one.parts["items"] for one in known if one.kind == "array"]
-        return [_typed(one, node.parts["items"], kind.element_type, below) for one in value]
+        below = [peer.parts["items"] for peer in peers if peer.kind == "array"]
+        element = (node.parts["items"], kind.element_type, below)
+        return [_typed(inner, *element) for inner in value]
     if isinstance(kind, MapType):
-        below = [one.parts["values"] for one in known if one.kind == "map"]
-        inner = (node.parts["values"], kind.value_type, below)
-        return {key: _typed(one, *inner) for key, one in value.items()}
-    return _primitive(value, node, kind, known)
+        below = [peer.parts["values"] for peer in peers if peer.kind == "map"]
+        entry = (node.parts["values"], kind.value_type, below)
+        return {key: _typed(inner, *entry) for key, inner in value.items()}
+    return _primitive(value, node, kind, peers)
 
 
-def _primitive(value: Any, node: Node, kind: IcebergType, known: Sequence[Node]) -> Any:
+def _primitive(value: Any, node: Node, kind: IcebergType, peers: Sequence[Node]) -> Any:
     if isinstance(kind, TimestampType | TimestamptzType):
-        # An older version may not have said yet what the number means.
-        meanings = [node.logical, *(one.logical for one in reversed(known))]
+        # An older version may not say yet what the number means.
+        meanings = [node.logical, *(peer.logical for peer in reversed(peers))]
         unit = next((meaning for meaning in meanings if meaning), "")
         return value * 1000 if unit.endswith("millis") else value  # microseconds
     if isinstance(kind, DecimalType) and isinstance(value, bytes):

@@ -1,4 +1,4 @@
-"""Avro values of types that contain themselves: what a table tells as JSON text."""
+"""Avro values of recursive types, which a table holds as JSON text."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def json_of(value: Any, node: Node) -> Any:
-    """Loops, no comprehensions: each would be one more frame a level, and the stack is not deep."""
+    """Loops instead of comprehensions, which would need one more stack frame per level."""
     value, node = without_union(value, node)
     if value is None:
         return None
     if node.kind == "record":
-        told = {}
+        fields = {}
         for name, part in node.parts.items():
-            told[name] = json_of(value[name], part)
-        return told
+            fields[name] = json_of(value[name], part)
+        return fields
     if node.kind == "map":
         entries = {}
-        for key, one in value.items():
-            entries[key] = json_of(one, node.parts["values"])
+        for key, inner in value.items():
+            entries[key] = json_of(inner, node.parts["values"])
         return entries
     if node.kind == "array":
         elements = []
-        for one in value:
-            elements.append(json_of(one, node.parts["items"]))
+        for element in value:
+            elements.append(json_of(element, node.parts["items"]))
         return elements
     return _scalar(value, node)
 
@@ -45,8 +45,8 @@ def _scalar(value: Any, node: Node) -> Any:
         return _moment(value, node.logical)
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
-    is_no_number = isinstance(value, float) and not math.isfinite(value)
-    return json.dumps(value) if is_no_number else value
+    is_not_finite = isinstance(value, float) and not math.isfinite(value)
+    return json.dumps(value) if is_not_finite else value
 
 
 def _moment(number: int, logical: str) -> str | int:
@@ -56,7 +56,7 @@ def _moment(number: int, logical: str) -> str | int:
             return (date(1970, 1, 1) + timedelta(days=number)).isoformat()
         moment = _EPOCH + timedelta(**{unit: number})
     except OverflowError:
-        return number  # in no calendar
+        return number  # beyond Python's calendar
     if logical.startswith("time-"):
         return moment.time().isoformat()
     return (moment.replace(tzinfo=None) if logical.startswith("local") else moment).isoformat()

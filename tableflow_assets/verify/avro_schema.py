@@ -24,7 +24,7 @@ _MOST_DIGITS = 38
 @dataclass(eq=False)
 class Node:
     kind: str
-    name: str = ""  # of a named type, with its namespace
+    name: str = ""  # with its namespace, if it has one
     logical: str = ""
     size: int = 0  # of a fixed
     precision: int = 0
@@ -35,7 +35,7 @@ class Node:
 
     @cached_property
     def alternatives(self) -> list[Node]:
-        """What a value that is not null can be."""
+        """The types that a non-null value can have."""
         branches = self.branches if self.kind == "union" else [self]
         return [branch for branch in branches if branch.kind != "null"]
 
@@ -45,7 +45,7 @@ class Node:
 
 
 def parsed(text: str, references: Mapping[str, str]) -> Node:
-    """Raises a ValueError for what is no schema."""
+    """Raises a ValueError if it is not a schema."""
     try:
         return _Parser(references).node(json.loads(text), "")
     except (KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -61,7 +61,7 @@ class _Parser:
         if isinstance(avro, list):
             return Node("union", branches=[self.node(branch, namespace) for branch in avro])
         if isinstance(avro, str):
-            return Node(avro) if avro in PRIMITIVES else self._known(avro, namespace)
+            return Node(avro) if avro in PRIMITIVES else self._by_name(avro, namespace)
         kind = avro["type"]
         if not isinstance(kind, str):
             return self.node(kind, namespace)
@@ -70,9 +70,9 @@ class _Parser:
             return Node(kind, parts={part: self.node(avro[part], namespace)})
         if kind in ("record", "error", "enum", "fixed"):
             return self._definition(avro, namespace)
-        return _primitive(avro) if kind in PRIMITIVES else self._known(kind, namespace)
+        return _primitive(avro) if kind in PRIMITIVES else self._by_name(kind, namespace)
 
-    def _known(self, name: str, namespace: str) -> Node:
+    def _by_name(self, name: str, namespace: str) -> Node:
         while True:
             for full in (_full(name, namespace), name):
                 if full in self._named:
@@ -85,7 +85,7 @@ class _Parser:
         name = _full(avro["name"], avro.get("namespace", namespace))
         node = _primitive(avro)
         node.kind, node.name = avro["type"].replace("error", "record"), name
-        self._named[name] = node  # before its fields, which may name it
+        self._named[name] = node  # first: its fields may refer to it
         node.symbols = tuple(avro.get("symbols", ()))
         node.size = int(avro.get("size", 0))
         if node.kind == "fixed" and 10**node.precision > 2 ** (8 * min(node.size, 38) - 1):

@@ -1,9 +1,9 @@
-"""Avro's binary encoding, read by the letter.
+"""Avro's binary encoding, read to the letter.
 
-Not by fastavro: that crashes the process on some thousand values inside one another, counts to 2^60 if
-an array's length says so, and does not tell as which of a union's types a number was written. What the
-specification leaves open is as in Avro's Java library: a boolean is true if its byte is 1, and of a
-number with too many bits the lowest count.
+Not by fastavro: that crashes the process on values nested a few thousand levels deep, counts to 2^60 if
+an array's length says so, and does not say as which of a union's types a number was written. What the
+specification leaves open is as in Avro's Java library: a boolean is true if its byte is 1, and a number
+with too many bits is cut to the lowest.
 """
 
 from __future__ import annotations
@@ -17,30 +17,30 @@ from tableflow_assets.verify.readers import Unreadable
 
 _INT_BYTES, _INT_BITS = 5, 0xFFFF_FFFF
 _LONG_BYTES, _LONG_BITS = 10, 0xFFFF_FFFF_FFFF_FFFF
-_MORE = 0x80  # a byte of a number, and it is not the last
+_MORE = 0x80  # set in every byte of a number but the last
 
 
 class Member(NamedTuple):
-    """A value of a union that has several types."""
+    """A value of a union with several types."""
 
     node: Node
     value: Any
 
 
 def without_union(value: Any, node: Node) -> tuple[Any, Node]:
-    """The type that a value really is of."""
+    """The value, and the type that it really has."""
     if isinstance(value, Member):
         return value.value, value.node
     return value, (node.alternatives or [node])[0]
 
 
 def read_all(body: bytes, read: Read) -> Any:
-    """The value that ``body`` is, from its first to its last byte."""
+    """The value of the whole ``body``."""
     wire = Wire(body)
     try:
         value = read(wire)
     except RecursionError:
-        raise Unreadable("too many values inside one another") from None
+        raise Unreadable("nested too deep") from None
     if wire.at != len(body):
         raise Unreadable("too long")
     return value
@@ -79,7 +79,7 @@ class Wire:
             raise Unreadable("text that is not UTF-8") from None
 
     def counts(self) -> Iterator[int]:
-        """Of the elements in each block of an array or map."""
+        """The number of elements in each block of an array or map."""
         while count := self.long():
             if count < 0:
                 count = -count
@@ -113,21 +113,21 @@ _SIMPLE: dict[str, Read] = {
 
 
 class Readers:
-    """Functions that read what a schema describes; each type's is made once."""
+    """Functions that read what a schema describes; each type's is built once."""
 
     def __init__(self) -> None:
-        self._known: dict[int, Read] = {}
+        self._readers: dict[int, Read] = {}
 
     def of(self, node: Node) -> Read:
         if node.kind in _SIMPLE:
             return _SIMPLE[node.kind]
-        if id(node) not in self._known:
-            # A type may contain itself: it is known before its parts are.
+        if id(node) not in self._readers:
+            # A type may contain itself, so its reader must exist before those of its parts.
             parts: list[tuple[str, Read]] = []
-            self._known[id(node)] = _make(node, parts)
+            self._readers[id(node)] = _make(node, parts)
             inner = enumerate(node.branches) if node.kind == "union" else node.parts.items()
             parts += [(str(name), self.of(part)) for name, part in inner]
-        return self._known[id(node)]
+        return self._readers[id(node)]
 
 
 def _make(node: Node, parts: list[tuple[str, Read]]) -> Read:

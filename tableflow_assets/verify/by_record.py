@@ -1,4 +1,4 @@
-"""One row a record: every record of the log is one row, one dead letter, or skipped."""
+"""One row per record: every record of the log is one row, one dead letter, or skipped."""
 
 from __future__ import annotations
 
@@ -6,40 +6,42 @@ from dataclasses import asdict
 
 import numpy as np
 
-from tableflow_assets.verify.dropped import Gone
+from tableflow_assets.verify.dropped import PartitionDrops
 from tableflow_assets.verify.provable import Provable
-from tableflow_assets.verify.read_table import Aside
-from tableflow_assets.verify.result import NONE, Int64s, PartitionResult, Place, first
+from tableflow_assets.verify.read_table import SetAside
+from tableflow_assets.verify.result import NONE, Int64s, PartitionResult, Span, first
 
 
 def compare(
-    place: Place,
+    span: Span,
     logged: Int64s,
     erased: Int64s,
-    dropped: Gone,
+    dropped: PartitionDrops,
     rows: Int64s,
-    aside: Aside,
+    set_aside: SetAside,
     provable: Provable,
 ) -> PartitionResult:
     """``logged``: offsets of the log's records.
 
-    Those of ``erased`` among them must be nowhere, and so must those ``dropped`` by retention.
+    Those among them that were ``erased``, or ``dropped`` by retention, must be nowhere.
     """
-    dead, skipped = (known.get(place.partition, NONE) for known in (aside.dead, aside.skipped))
+    dead, skipped = (
+        offsets.get(span.partition, NONE) for offsets in (set_aside.dead, set_aside.skipped)
+    )
     expected = np.setdiff1d(logged, np.union1d(erased, dropped.records), assume_unique=True)
-    found, times = np.unique(np.concatenate([rows, dead, skipped]), return_counts=True)
-    missing = np.setdiff1d(expected, found, assume_unique=True)
-    duplicated = found[times > 1]
-    surplus = np.union1d(np.setdiff1d(found, expected, assume_unique=True), dropped.rows)
-    is_unproven = provable.no_longer(place, surplus, logged) & ~np.isin(surplus, dropped.rows)
+    present, times = np.unique(np.concatenate([rows, dead, skipped]), return_counts=True)
+    missing = np.setdiff1d(expected, present, assume_unique=True)
+    duplicated = present[times > 1]
+    surplus = np.union1d(np.setdiff1d(present, expected, assume_unique=True), dropped.rows)
+    is_unproven = provable.no_longer(span, surplus, logged) & ~np.isin(surplus, dropped.rows)
     unexpected = surplus[~is_unproven]
     return PartitionResult(
-        **asdict(place),
+        **asdict(span),
         records=len(logged),
         expected=len(expected),
-        rows=_in_range(rows, place),
-        dead_letters=_in_range(dead, place),
-        skipped=_in_range(skipped, place),
+        rows=_in_range(rows, span),
+        dead_letters=_in_range(dead, span),
+        skipped=_in_range(skipped, span),
         dropped=len(dropped.records),
         missing=len(missing),
         duplicated=int((times[times > 1] - 1).sum()),
@@ -51,5 +53,5 @@ def compare(
     )
 
 
-def _in_range(offsets: Int64s, place: Place) -> int:
-    return int((offsets >= place.start).sum())
+def _in_range(offsets: Int64s, span: Span) -> int:
+    return int((offsets >= span.start).sum())

@@ -1,4 +1,4 @@
-"""One row a key: which change of every key is its last."""
+"""One row per key: which change of every key is its last."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from pyiceberg.types import StringType, StructType
 
 from tableflow_assets.verify.keys import Erased, Keys
-from tableflow_assets.verify.read_table import Aside
+from tableflow_assets.verify.read_table import SetAside
 from tableflow_assets.verify.readers import Reader, Unreadable
 from tableflow_assets.verify.result import Int64s
 
@@ -20,7 +20,7 @@ Deletes = Callable[[bytes | None], bool]  # whether a record with this value rem
 class Change(NamedTuple):
     """A key's last change in one partition."""
 
-    latest_ms: int  # of all its changes there: a clock may go backwards
+    latest_ms: int  # the latest of all its changes there: clocks may go backwards
     offset: int
     deletes: bool
     key: bytes
@@ -29,23 +29,23 @@ class Change(NamedTuple):
 class LastChanges:
     """Listens for every key's last change in every partition.
 
-    The order of two changes: within a partition, by offset; between partitions, by timestamp, then
-    partition.
+    Changes are ordered by offset within a partition, and by timestamp, then partition, between
+    partitions.
     """
 
-    def __init__(self, keys: Keys, deletes: Deletes, aside: Aside, erased: Erased) -> None:
+    def __init__(self, keys: Keys, deletes: Deletes, set_aside: SetAside, erased: Erased) -> None:
         self._keys, self._deletes, self._erased = keys, deletes, erased
-        self._aside: dict[int, frozenset[int]] = {}
-        self._all_aside = aside
+        self._offsets_by_partition: dict[int, frozenset[int]] = {}
+        self._set_aside = set_aside
         self.by_partition: dict[int, dict[Hashable, Change]] = {}
-        # Neither a change nor, as it should then be, among the dead letters.
+        # Neither changes nor, as they should be, dead letters.
         self.unreadable: dict[int, list[int]] = {}
 
     def hear(self, partition: int, records: Sequence[Any]) -> None:
-        aside = self._offsets_aside(partition)
+        set_aside = self._offsets_set_aside(partition)
         for record in records:
             offset, key = record.offset(), record.key()
-            if offset in aside or self._erased.covers(partition, offset, key):
+            if offset in set_aside or self._erased.covers(partition, offset, key):
                 continue
             try:
                 identity, deletes = self._keys.identity(key), self._deletes(record.value())
@@ -56,22 +56,22 @@ class LastChanges:
             self.note(partition, identity, change)
 
     def note(self, partition: int, identity: Hashable, change: Change) -> None:
-        known = self.by_partition.setdefault(partition, {})
-        before = known.get(identity)
+        changes = self.by_partition.setdefault(partition, {})
+        before = changes.get(identity)
         if before is not None:
             later = change if change.offset > before.offset else before
             latest = max(before.latest_ms, change.latest_ms)
             change = later if later.latest_ms == latest else later._replace(latest_ms=latest)
-        known[identity] = change
+        changes[identity] = change
 
     def last(self) -> Iterator[tuple[int, Hashable, Change]]:
         """Every key once, with the partition of its last change."""
         for partition, changes in self.by_partition.items():
-            others = [(p, known) for p, known in self.by_partition.items() if p != partition]
+            elsewhere = [(p, by_key) for p, by_key in self.by_partition.items() if p != partition]
             for identity, change in changes.items():
-                mine = (change.latest_ms, partition)
-                elsewhere = ((p, known.get(identity)) for p, known in others)
-                if all(other is None or (other.latest_ms, p) < mine for p, other in elsewhere):
+                rank = (change.latest_ms, partition)
+                rivals = ((p, by_key.get(identity)) for p, by_key in elsewhere)
+                if all(rival is None or (rival.latest_ms, p) < rank for p, rival in rivals):
                     yield partition, identity, change
 
     def expected_rows(self) -> Mapping[int, Int64s]:
@@ -79,12 +79,14 @@ class LastChanges:
         for partition, _, change in self.last():
             if not change.deletes:
                 offsets.setdefault(partition, []).append(change.offset)
-        return {p: np.array(sorted(known), dtype=np.int64) for p, known in offsets.items()}
+        return {p: np.array(sorted(values), dtype=np.int64) for p, values in offsets.items()}
 
-    def _offsets_aside(self, partition: int) -> frozenset[int]:
-        if partition not in self._aside:
-            self._aside[partition] = frozenset(self._all_aside.offsets_of(partition).tolist())
-        return self._aside[partition]
+    def _offsets_set_aside(self, partition: int) -> frozenset[int]:
+        if partition not in self._offsets_by_partition:
+            self._offsets_by_partition[partition] = frozenset(
+                self._set_aside.offsets_of(partition).tolist()
+            )
+        return self._offsets_by_partition[partition]
 
 
 def deletes_in(mode: str, values: Callable[[], Reader]) -> Deletes:

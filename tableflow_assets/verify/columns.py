@@ -22,9 +22,9 @@ from tableflow_assets.verify.readers import Unreadable
 
 @dataclass(frozen=True)
 class JsonText:
-    """Expected of a column of text: the JSON of this value, in whatever spelling.
+    """Expected in a text column: the JSON of this value, in any spelling.
 
-    ``or_plain``: or, of a string, the string itself. The schema does not tell the judge which.
+    ``or_plain``: or the string itself, if the schema does not tell the judge which.
     """
 
     value: Any
@@ -32,10 +32,10 @@ class JsonText:
 
     @property
     def exact_text(self) -> str:
-        """As the writer of Avro's recursive types spells it, which matters for a hash alone."""
+        """As the writer of Avro's recursive types spells it, which only matters for a hash."""
         return json.dumps(self.value, ensure_ascii=False)
 
-    def is_told_by(self, text: Any) -> bool:
+    def matches(self, text: Any) -> bool:
         if self.or_plain and text == self.value:
             return True
         try:
@@ -46,7 +46,7 @@ class JsonText:
 
 @dataclass(frozen=True)
 class SomeText:
-    """Expected of a column of text: that there is one. More the judge cannot say."""
+    """Expected in a text column: any text. The judge cannot say more."""
 
 
 def decimal_of(unscaled: int, scale: int) -> Decimal:
@@ -55,9 +55,9 @@ def decimal_of(unscaled: int, scale: int) -> Decimal:
     return Decimal((int(unscaled < 0), digits, -scale))
 
 
-def on_the_wire(table: pa.Table) -> pa.Table:
-    """Dates and times as the numbers that they are: Python's have too small a range."""
-    fields = [pa.field(one.name, _number_type(one.type)) for one in table.schema]
+def with_times_as_numbers(table: pa.Table) -> pa.Table:
+    """Dates and times as plain numbers, because the range of Python's own types is too small."""
+    fields = [pa.field(column.name, _number_type(column.type)) for column in table.schema]
     return table.cast(pa.schema(fields))
 
 
@@ -67,7 +67,7 @@ def _number_type(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_date32(kind):
         return pa.int32()
     if pa.types.is_struct(kind):
-        return pa.struct([pa.field(one.name, _number_type(one.type)) for one in kind])
+        return pa.struct([pa.field(field.name, _number_type(field.type)) for field in kind])
     if pa.types.is_map(kind):
         return pa.map_(_number_type(kind.key_type), _number_type(kind.item_type))
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
@@ -75,31 +75,31 @@ def _number_type(kind: pa.DataType) -> pa.DataType:
     return kind
 
 
-def as_found(value: Any, kind: IcebergType) -> Any:
-    """A value as pyarrow returns it, with maps as maps."""
+def with_maps(value: Any, kind: IcebergType) -> Any:
+    """A value from pyarrow, with its maps as dicts instead of lists of pairs."""
     if value is None:
         return None
     if isinstance(kind, StructType):
-        return {one.name: as_found(value[one.name], one.field_type) for one in kind.fields}
+        return {f.name: with_maps(value[f.name], f.field_type) for f in kind.fields}
     if isinstance(kind, ListType):
-        return [as_found(one, kind.element_type) for one in value]
+        return [with_maps(element, kind.element_type) for element in value]
     if isinstance(kind, MapType):
-        return {key: as_found(one, kind.value_type) for key, one in value}
+        return {key: with_maps(inner, kind.value_type) for key, inner in value}
     return value
 
 
-def is_same(expected: Any, found: Any) -> bool:
-    """Equal, also where NaN is in it, which equals nothing."""
+def is_same(expected: Any, actual: Any) -> bool:
+    """Equal, even if it contains NaN, which does not equal itself."""
     if isinstance(expected, JsonText):
-        return expected.is_told_by(found)
+        return expected.matches(actual)
     if isinstance(expected, SomeText):
-        return isinstance(found, str)
-    if isinstance(expected, dict) and isinstance(found, dict):
-        return expected.keys() == found.keys() and all(
-            is_same(expected[key], found[key]) for key in expected
+        return isinstance(actual, str)
+    if isinstance(expected, dict) and isinstance(actual, dict):
+        return expected.keys() == actual.keys() and all(
+            is_same(expected[key], actual[key]) for key in expected
         )
-    if isinstance(expected, list) and isinstance(found, list):
-        return len(expected) == len(found) and all(map(is_same, expected, found))
-    if isinstance(expected, float) and isinstance(found, float):
-        return expected == found or (math.isnan(expected) and math.isnan(found))
-    return bool(expected == found)
+    if isinstance(expected, list) and isinstance(actual, list):
+        return len(expected) == len(actual) and all(map(is_same, expected, actual))
+    if isinstance(expected, float) and isinstance(actual, float):
+        return expected == actual or (math.isnan(expected) and math.isnan(actual))
+    return bool(expected == actual)

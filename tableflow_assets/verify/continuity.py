@@ -1,4 +1,4 @@
-"""Is the ledger whole: does every commit begin where the one before it ended?"""
+"""Whether the ledger is unbroken: every commit begins where the one before it ended."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from pyiceberg.table import Table
 from tableflow_assets.source.log import TopicIdentity
 from tableflow_assets.table.ledger import PROPERTY, Entry, ancestors
 
-Breaks = dict[int, str]  # by Kafka partition, the newest break
+Breaks = dict[int, str]  # the newest break of each Kafka partition
 
 
 def ledger_breaks(table: Table, head: int, topic: TopicIdentity) -> Breaks:
-    """As far back as the table's snapshots go, or to where a rebuild began."""
+    """Checked as far back as the table's snapshots go, or to where a rebuild began."""
     entries = list(_entries(table, head))  # newest first
     breaks: Breaks = {}
     if entries:
         snapshot, newest = entries[0]
-        if why := _of_another_log(newest, topic):
-            breaks |= dict.fromkeys(newest.end, f"snapshot {snapshot}: {why}")
-    for (snapshot, entry), (_, before) in pairwise(entries):
+        if reason := _of_another_log(newest, topic):
+            breaks |= dict.fromkeys(newest.end, f"snapshot {snapshot}: {reason}")
+    for (snapshot, entry), (_, previous) in pairwise(entries):
         if entry.kind == "origin":
             break
-        for partition, why in _breaks_between(before, entry):
-            breaks.setdefault(partition, f"snapshot {snapshot}: {why}")
+        for partition, reason in _breaks_between(previous, entry):
+            breaks.setdefault(partition, f"snapshot {snapshot}: {reason}")
     return breaks
 
 
@@ -45,30 +45,30 @@ def _of_another_log(entry: Entry, topic: TopicIdentity) -> str:
     return ""
 
 
-def _breaks_between(before: Entry, entry: Entry) -> Iterator[tuple[int, str]]:
+def _breaks_between(previous: Entry, entry: Entry) -> Iterator[tuple[int, str]]:
     for name in ("cluster_id", "topic_id", "lineage"):
-        if getattr(before, name) != getattr(entry, name):
+        if getattr(previous, name) != getattr(entry, name):
             for partition in entry.end:
-                yield partition, f"its {name} is another than that of the entry before"
-    for partition in sorted({*before.end, *entry.start, *entry.end}):
-        if why := _break_of(partition, before, entry):
-            yield partition, why
+                yield partition, f"its {name} differs from that of the entry before"
+    for partition in sorted({*previous.end, *entry.start, *entry.end}):
+        if reason := _break_of(partition, previous, entry):
+            yield partition, reason
 
 
-def _break_of(partition: int, before: Entry, entry: Entry) -> str:
+def _break_of(partition: int, previous: Entry, entry: Entry) -> str:
     if partition not in entry.start or partition not in entry.end:
         return "the partition is no longer in the ledger"
-    previous = before.end.get(partition, 0)  # an added partition begins at 0
+    previous_end = previous.end.get(partition, 0)  # an added partition begins at 0
     start, end = entry.start[partition], entry.end[partition]
-    if start != previous and not _is_known_loss(partition, previous, start, entry):
-        return f"begins at {start}, the entry before ends at {previous}"
+    if start != previous_end and not _is_known_loss(partition, previous_end, start, entry):
+        return f"begins at {start}, the entry before ends at {previous_end}"
     if end < start or (entry.kind != "records" and end != start):
         return f"goes from {start} to {end}, which no entry of kind {entry.kind!r} does"
     origin = entry.origin.get(partition)
-    if origin != before.origin.get(partition, origin):
-        return f"its origin is {origin}, that of the entry before {before.origin[partition]}"
+    if origin != previous.origin.get(partition, origin):
+        return f"its origin is {origin}, that of the entry before {previous.origin[partition]}"
     return ""
 
 
-def _is_known_loss(partition: int, previous: int, start: int, entry: Entry) -> bool:
-    return entry.kind == "loss" and (partition, previous, start) in entry.lost
+def _is_known_loss(partition: int, previous_end: int, start: int, entry: Entry) -> bool:
+    return entry.kind == "loss" and (partition, previous_end, start) in entry.lost

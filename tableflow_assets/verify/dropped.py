@@ -1,4 +1,4 @@
-"""Records that retention dropped: in the log still, perhaps, and not to be in the table."""
+"""Records that retention dropped: perhaps still in the log, but never in the table."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Dropped:
-    """What the ledger says about it: older than so, and before these offsets."""
+    """What the ledger says was dropped: records before these offsets and older than a moment."""
 
     def __init__(self, entry: Entry) -> None:
-        self._pairs = entry.dropped
+        self._drops = entry.dropped
 
     @property
     def latest(self) -> datetime | None:
-        """Nothing as new as this was dropped; None: nothing at all."""
-        if not self._pairs:
+        """Nothing as new as this was dropped; None if nothing was dropped at all."""
+        if not self._drops:
             return None
-        return EPOCH + timedelta(milliseconds=max(one.before for one in self._pairs))
+        return EPOCH + timedelta(milliseconds=max(drop.before for drop in self._drops))
 
     def covers(
         self, partitions: Int64s, offsets: Int64s, milliseconds: Int64s
     ) -> npt.NDArray[np.bool_]:
         covered = np.zeros(len(offsets), dtype=np.bool_)
-        for one in self._pairs:
-            is_old = milliseconds < one.before
-            for partition, end in one.end.items():
+        for drop in self._drops:
+            is_old = milliseconds < drop.before
+            for partition, end in drop.end.items():
                 covered |= is_old & (partitions == partition) & (offsets < end)
         return covered
 
     def __bool__(self) -> bool:
-        return bool(self._pairs)
+        return bool(self._drops)
 
 
 class DroppedOffsets:
@@ -48,7 +48,7 @@ class DroppedOffsets:
 
     def __init__(self, dropped: Dropped) -> None:
         self._dropped = dropped
-        self._heard: dict[int, list[Int64s]] = {}
+        self._offsets: dict[int, list[Int64s]] = {}
 
     def hear(self, partition: int, records: Sequence[Any]) -> None:
         if not self._dropped:
@@ -57,15 +57,15 @@ class DroppedOffsets:
         offsets = np.fromiter((record.offset() for record in records), np.int64, count)
         times = np.fromiter((record.timestamp()[1] for record in records), np.int64, count)
         covered = self._dropped.covers(np.full(count, partition), offsets, times)
-        self._heard.setdefault(partition, []).append(offsets[covered])
+        self._offsets.setdefault(partition, []).append(offsets[covered])
 
     def of(self, partition: int) -> Int64s:
-        return np.concatenate([NONE, *self._heard.get(partition, ())])
+        return np.concatenate([NONE, *self._offsets.get(partition, ())])
 
 
 @dataclass(frozen=True)
-class Gone:
-    """Of one Kafka partition: dropped ``records`` of the log, and ``rows`` that are there still."""
+class PartitionDrops:
+    """Of one Kafka partition: dropped ``records`` still in the log, and ``rows`` still in the table."""
 
     records: Int64s = field(default_factory=lambda: NONE)
     rows: Int64s = field(default_factory=lambda: NONE)

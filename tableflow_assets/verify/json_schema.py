@@ -1,8 +1,8 @@
 """Confluent-framed JSON with a schema, read with Python's json.
 
-What a column's type says decides how a value is compared. The one thing that it does not say: whether
-a column of text holds a string, or JSON text that is a string. For this the schema is asked, but only
-simply: where it does not say `string` in so many words, either is accepted.
+A column's type decides how a value is compared. The one thing it does not say is whether a text column
+holds a string, or JSON text that is a string. The schema decides that, but only if it literally says
+`string`; otherwise either is accepted.
 """
 
 from __future__ import annotations
@@ -83,9 +83,9 @@ class JsonWithSchema:
     def _is_record(self, content: Any) -> bool:
         if _properties(self._newest, self._newest):
             return True
-        # Its properties may be told in a way that is not followed here: then the content decides.
-        known = _resolved(self._newest, self._newest) or self._newest
-        is_composed = isinstance(known, dict) and bool(_COMPOSED & known.keys())
+        # Its properties may be given in a way that is not followed here: then the content decides.
+        root = _resolved(self._newest, self._newest) or self._newest
+        is_composed = isinstance(root, dict) and bool(_COMPOSED & root.keys())
         return is_composed and isinstance(content, dict) and VALUE_COLUMN in content
 
     @cached_property
@@ -104,18 +104,18 @@ class _Typed:
         if value is None:
             return None
         if isinstance(kind, StructType):
-            known, properties = _object(value), _properties(schema, self._document)
-            keys = {field.name: field_name(field.name) for field in kind.fields}
+            content, properties = _object(value), _properties(schema, self._document)
+            keys = ((f, field_name(f.name)) for f in kind.fields)
             return {
-                f.name: self.value(known.get(key), f.field_type, properties.get(key))
-                for f, key in ((f, keys[f.name]) for f in kind.fields)
+                f.name: self.value(content.get(key), f.field_type, properties.get(key))
+                for f, key in keys
             }
         if isinstance(kind, MapType):
             return {k: self.value(v, kind.value_type, None) for k, v in _object(value).items()}
         if isinstance(kind, ListType):
             if not isinstance(value, list):
                 raise Unreadable("no array")
-            return [self.value(one, kind.element_type, None) for one in value]
+            return [self.value(element, kind.element_type, None) for element in value]
         if isinstance(kind, StringType):
             return self._text(value, schema)
         return _LEAVES[type(kind)](value)
@@ -127,12 +127,12 @@ class _Typed:
 
 
 def _resolved(schema: Any, document: Any) -> dict[str, Any]:
-    """Through references within the document; empty where it says nothing, or leads elsewhere."""
-    seen: set[str] = set()
+    """The schema behind references within the document; empty if there is none."""
+    followed: set[str] = set()
     while isinstance(schema, dict) and isinstance(ref := schema.get("$ref"), str):
-        if ref in seen or not ref.startswith("#"):
+        if ref in followed or not ref.startswith("#"):
             return {}
-        seen.add(ref)
+        followed.add(ref)
         schema = document
         for part in filter(None, ref.removeprefix("#").split("/")):
             key = part.replace("~1", "/").replace("~0", "~")
@@ -141,15 +141,15 @@ def _resolved(schema: Any, document: Any) -> dict[str, Any]:
 
 
 def _properties(schema: Any, document: Any) -> dict[str, Any]:
-    known = _resolved(schema, document).get("properties")
-    return known if isinstance(known, dict) else {}
+    properties = _resolved(schema, document).get("properties")
+    return properties if isinstance(properties, dict) else {}
 
 
 def _says_string(schema: Any, document: Any) -> bool:
-    known = _resolved(schema, document)
-    kinds = known.get("type")
-    told = [kind for kind in (kinds if isinstance(kinds, list) else [kinds]) if kind != "null"]
-    return told == ["string"] and not _COMPOSED & known.keys()
+    target = _resolved(schema, document)
+    kinds = target.get("type")
+    non_null = [kind for kind in (kinds if isinstance(kinds, list) else [kinds]) if kind != "null"]
+    return non_null == ["string"] and not _COMPOSED & target.keys()
 
 
 def _object(value: Any) -> dict[str, Any]:
@@ -214,15 +214,15 @@ def _day(value: Any) -> int:
 def _moment(value: Any) -> int:
     if not isinstance(value, str):
         return _whole(64)(value) * 1000  # milliseconds since 1970: Kafka Connect's
-    found = _MOMENT.fullmatch(value)
-    if found is None:
+    match = _MOMENT.fullmatch(value)
+    if match is None:
         raise Unreadable("no date and time")
-    offset = "+00:00" if (found[4] or "Z") in "Zz" else found[4]
+    offset = "+00:00" if (match[4] or "Z") in "Zz" else match[4]
     try:
-        moment = datetime.fromisoformat(f"{found[1]}T{found[2]}{offset}")
+        moment = datetime.fromisoformat(f"{match[1]}T{match[2]}{offset}")
     except ValueError:
         raise Unreadable("no date and time") from None
-    return (moment - _EPOCH) // _MICROSECOND + int((found[3] or "")[:6].ljust(6, "0"))
+    return (moment - _EPOCH) // _MICROSECOND + int((match[3] or "")[:6].ljust(6, "0"))
 
 
 def _bytes(value: Any) -> bytes:

@@ -14,51 +14,50 @@ _LONG = 2**63
 
 @dataclass(frozen=True)
 class Fraction:
-    """A number with a point or an exponent, as it is written: `1.5E1` and `15.0` are told apart."""
+    """A number with a point or an exponent, as written: `1.5E1` and `15.0` differ."""
 
     text: str
 
 
 def read_json(text: str | bytes) -> Any:
     try:
-        known = text.decode() if isinstance(text, bytes) else text
-        return json.loads(known, parse_float=Fraction, parse_constant=_refuse)
-    except (ValueError, RecursionError) as error:  # also of bytes that are no text
+        decoded = text.decode() if isinstance(text, bytes) else text
+        return json.loads(decoded, parse_float=Fraction, parse_constant=_refuse)
+    except (ValueError, RecursionError) as error:  # also if the bytes are not UTF-8
         raise Unreadable(f"not JSON: {error}") from error
 
 
 def _refuse(name: str) -> Any:
-    raise ValueError(f"{name} is no number of JSON")
+    raise ValueError(f"JSON has no number {name}")
 
 
-def is_same_json(one: Any, other: Any) -> bool:
-    """Equal as JSON has it: `1` is `1.0`. Without recursion: both may be deep."""
-    pairs = [(one, other)]
+def is_same_json(first: Any, second: Any) -> bool:
+    """Equal as JSON: `1` is `1.0`. Without recursion, because both may be deep."""
+    pairs = [(first, second)]
     while pairs:
-        left, right = pairs.pop()
-        if isinstance(left, dict) and isinstance(right, dict):
-            if left.keys() != right.keys():
+        a, b = pairs.pop()
+        if isinstance(a, dict) and isinstance(b, dict):
+            if a.keys() != b.keys():
                 return False
-            pairs += [(left[key], right[key]) for key in left]
-        elif isinstance(left, list) and isinstance(right, list):
-            if len(left) != len(right):
+            pairs += [(a[key], b[key]) for key in a]
+        elif isinstance(a, list) and isinstance(b, list):
+            if len(a) != len(b):
                 return False
-            pairs += zip(left, right, strict=True)
-        elif not _is_same_scalar(left, right):
+            pairs += zip(a, b, strict=True)
+        elif not _is_same_scalar(a, b):
             return False
     return True
 
 
-def _is_same_scalar(one: Any, other: Any) -> bool:
-    numbers = [_number(one), _number(other)]
-    if None in numbers:
-        return type(one) is type(other) and bool(one == other)
-    left, right = numbers
-    if left == right:
+def _is_same_scalar(first: Any, second: Any) -> bool:
+    a, b = _number(first), _number(second)
+    if a is None or b is None:
+        return type(first) is type(second) and bool(first == second)
+    if a == b:
         return True
     # Beyond 64 bits, and after the point, an engine may keep no more than a double does.
-    is_exact = any(_is_long(number) for number in numbers)
-    return not is_exact and float(left) == float(right)  # type: ignore[arg-type]
+    is_exact = _is_long(a) or _is_long(b)
+    return not is_exact and float(a) == float(b)
 
 
 def _number(value: Any) -> Decimal | None:
@@ -72,6 +71,5 @@ def _number(value: Any) -> Decimal | None:
         return None
 
 
-def _is_long(number: Decimal | None) -> bool:
-    is_small = number is not None and number.is_finite() and abs(number) < _LONG
-    return is_small and number == int(number)  # type: ignore[arg-type]
+def _is_long(number: Decimal) -> bool:
+    return number.is_finite() and abs(number) < _LONG and number == int(number)

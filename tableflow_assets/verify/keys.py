@@ -18,10 +18,10 @@ HASH_BYTES = 16
 
 
 class Keys:
-    """Keys are equal as bytes; with a schema, as content, whatever version they were written with."""
+    """Keys are equal if their bytes are; with a schema, if their content is, whatever the version."""
 
     def __init__(self, reader: Reader | None = None, kind: IcebergType | None = None) -> None:
-        """``kind``: the type of the table's decoded keys, where it has them."""
+        """``kind``: the type of the table's decoded keys, if it has any."""
         self.reader = reader or Raw()
         self._kind = kind
 
@@ -31,7 +31,7 @@ class Keys:
         return self.reader.identity(key, self._kind)
 
     def identity_of_row(self, key: bytes | None, place: tuple[int, int]) -> Hashable:
-        """A row's key may be damaged: then it is like no other."""
+        """A row's key may be damaged: it then equals no other."""
         try:
             return self.identity(key)
         except Unreadable:
@@ -42,7 +42,7 @@ class Keys:
         return _hash(self.reader.identity(key, self._kind))
 
     def possible_hashes(self, key: bytes) -> set[bytes]:
-        """Of its bytes and of its content: erased keys may be known by either."""
+        """Those of its bytes and of its content: either may be the hash of an erased key."""
         try:
             return {_hash(key), self.hash(key)}
         except Unreadable:
@@ -50,21 +50,21 @@ class Keys:
 
 
 class Erased:
-    """Records that were forgotten on request: in the log still, and not to be in the table."""
+    """Records that were erased on request: still in the log, but never in the table."""
 
     def __init__(self, entry: Entry, keys: Keys) -> None:
         self._keys = keys
         self._before: dict[bytes, dict[int, int]] = {}
-        for one in entry.forgotten:
-            before = self._before.setdefault(bytes.fromhex(one.key_hash), {})
-            for partition, offset in one.before.items():
+        for erasure in entry.forgotten:
+            before = self._before.setdefault(bytes.fromhex(erasure.key_hash), {})
+            for partition, offset in erasure.before.items():
                 before[partition] = max(offset, before.get(partition, 0))
 
     def covers(self, partition: int, offset: int, key: bytes | None) -> bool:
         if not self._before or key is None:
             return False
-        known = (self._before.get(one, {}) for one in self._keys.possible_hashes(key))
-        return any(offset < before.get(partition, 0) for before in known)
+        hashes = self._keys.possible_hashes(key)
+        return any(offset < self._before.get(h, {}).get(partition, 0) for h in hashes)
 
     def __bool__(self) -> bool:
         return bool(self._before)
@@ -75,19 +75,19 @@ class ErasedOffsets:
 
     def __init__(self, erased: Erased) -> None:
         self._erased = erased
-        self._heard: dict[int, list[int]] = {}
+        self._offsets: dict[int, list[int]] = {}
 
     def hear(self, partition: int, records: Any) -> None:
         if not self._erased:
             return
-        self._heard.setdefault(partition, []).extend(
+        self._offsets.setdefault(partition, []).extend(
             record.offset()
             for record in records
             if self._erased.covers(partition, record.offset(), record.key())
         )
 
     def of(self, partition: int) -> Int64s:
-        return np.array(self._heard.get(partition, ()), dtype=np.int64)
+        return np.array(self._offsets.get(partition, ()), dtype=np.int64)
 
 
 def _hash(content: bytes) -> bytes:

@@ -1,7 +1,7 @@
-"""One row a key, a quick look: only the keys that the newest commit changed.
+"""One row per key, the quick check: only the keys that the newest commit changed.
 
-What came before that commit is taken as right. So of a key that changed in several partitions in one
-commit, whichever of these changes may be the last: an older timestamp, unseen here, may decide.
+What came before that commit is taken to be right. So if a key changed in several partitions in that
+commit, any of these changes may be its last: an older timestamp, not read here, may decide.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from typing import NamedTuple
 import numpy as np
 from pyiceberg.expressions import AlwaysTrue, BooleanExpression
 
-from tableflow_assets.verify.by_key import Logged, judged
+from tableflow_assets.verify.by_key import Logged, partition_result
 from tableflow_assets.verify.changes import Change, LastChanges
 from tableflow_assets.verify.keys import Keys
 from tableflow_assets.verify.provable import Provable
-from tableflow_assets.verify.read_table import Aside, Rows, one_of
-from tableflow_assets.verify.result import Int64s, PartitionResult, Place
+from tableflow_assets.verify.read_table import Rows, SetAside, one_of
+from tableflow_assets.verify.result import Int64s, PartitionResult, Span
 
-FEW_KEYS = 200  # so many are looked up one and all; of more, only those that are in doubt
-MANY_KEYS = 2000  # more than this are not looked up, but picked from all rows
+FEW_KEYS = 200  # up to here all keys are looked up; beyond, only those in doubt
+MANY_KEYS = 2000  # beyond this the whole table is read instead of looking keys up
 LookUp = Callable[[BooleanExpression], Rows]
 
 
@@ -41,16 +41,16 @@ class Offsets(dict[int, list[int]]):
 
 
 def compare_newest(
-    places: Sequence[Place],
+    spans: Sequence[Span],
     logged: Logged,
     changes: LastChanges,
     rows: Rows,
-    aside: Aside,
+    set_aside: SetAside,
     keys: Keys,
     provable: Provable,
     look_up: LookUp,
 ) -> list[PartitionResult]:
-    """``rows``: those from the commit's offsets on; others are looked up as far as needed."""
+    """``rows``: those from the commit's offsets on; others are looked up when needed."""
     present = set(zip(rows.partition.tolist(), rows.offset.tolist(), strict=True))
     last = {identity: (partition, change) for partition, identity, change in changes.last()}
     in_doubt = {
@@ -58,77 +58,79 @@ def compare_newest(
         for identity, (partition, change) in last.items()
         if len(last) <= FEW_KEYS or change.deletes or (partition, change.offset) not in present
     }
-    held = _rows_with(in_doubt, keys, look_up)
+    rows_in_doubt = _rows_with(in_doubt, keys, look_up)
     expected, stale, surplus = Offsets(), Offsets(), Offsets()
     for identity, (partition, change) in last.items():
         if identity not in in_doubt:
             expected.add(partition, change.offset)
             continue
-        mine = held.get(identity, set())
-        rightful = _rightful(identity, partition, change, changes, mine)
-        if rightful is not None and (rightful in present or rightful[:2] not in _places(mine)):
+        key_rows = rows_in_doubt.get(identity, set())
+        rightful = _rightful(identity, partition, change, changes, key_rows)
+        if rightful is not None and (rightful in present or rightful[:2] not in _places(key_rows)):
             expected.add(*rightful)
-        for row in mine:
+        for row in key_rows:
             if row[:2] == rightful:
                 continue
             if row[:2] not in present:
                 stale.add(row.partition, row.offset)
-            if rightful in _places(mine):
+            if rightful in _places(key_rows):
                 surplus.add(row.partition, row.offset)
     return [
-        judged(
-            place,
-            logged(place.partition),
-            np.sort(expected.of(place.partition)),
-            np.concatenate([rows.offsets_of(place.partition), stale.of(place.partition)]),
-            aside,
-            np.concatenate([surplus.of(place.partition), _twice(rows, place.partition)]),
-            np.array(changes.unreadable.get(place.partition, ()), dtype=np.int64),
+        partition_result(
+            span,
+            logged(span.partition),
+            np.sort(expected.of(span.partition)),
+            np.concatenate([rows.offsets_of(span.partition), stale.of(span.partition)]),
+            set_aside,
+            np.concatenate([surplus.of(span.partition), _twice(rows, span.partition)]),
+            np.array(changes.unreadable.get(span.partition, ()), dtype=np.int64),
             provable,
         )
-        for place in places
+        for span in spans
     ]
 
 
 def _rightful(
     identity: Hashable, partition: int, change: Change, changes: LastChanges, rows: set[Row]
 ) -> tuple[int, int] | None:
-    """Where the key's one row comes from; None: it should have none."""
-    heard = {p: known[identity] for p, known in changes.by_partition.items() if identity in known}
+    """Where the key's one row should come from; None if it should have none."""
+    candidates = {
+        p: by_key[identity] for p, by_key in changes.by_partition.items() if identity in by_key
+    }
     for row in rows:
-        is_older_commit = row.partition not in heard
+        is_older_commit = row.partition not in candidates
         if is_older_commit and (row.timestamp_ms, row.partition) > (change.latest_ms, partition):
             return row[:2]
-    possible = {(p, one.offset) for p, one in heard.items() if not one.deletes}
+    possible = {(p, last.offset) for p, last in candidates.items() if not last.deletes}
     winner = (partition, change.offset)
-    if len(heard) > 1 and winner not in _places(rows):
-        there = possible & _places(rows)
-        if there:
-            return min(there)
-        if len(possible) < len(heard):
+    if len(candidates) > 1 and winner not in _places(rows):
+        stored = possible & _places(rows)
+        if stored:
+            return min(stored)
+        if len(possible) < len(candidates):
             return None
     return None if change.deletes else winner
 
 
 def _rows_with(
-    wanted: dict[Hashable, bytes], keys: Keys, look_up: LookUp
+    wanted_keys: dict[Hashable, bytes], keys: Keys, look_up: LookUp
 ) -> dict[Hashable, set[Row]]:
-    if not wanted:
+    if not wanted_keys:
         return {}
     where: BooleanExpression = AlwaysTrue()
-    if len(wanted) <= MANY_KEYS:  # only in their buckets
-        where = one_of("_kafka.key_hash", {keys.hash(key) for key in wanted.values()})
+    if len(wanted_keys) <= MANY_KEYS:  # only in their buckets
+        where = one_of("_kafka.key_hash", {keys.hash(key) for key in wanted_keys.values()})
     rows = look_up(where)
-    found: dict[Hashable, set[Row]] = {}
+    rows_by_key: dict[Hashable, set[Row]] = {}
     places = zip(
         rows.partition.tolist(), rows.offset.tolist(), rows.timestamp_ms.tolist(), strict=True
     )
     for place, key in zip(places, rows.keys, strict=True):
         row = Row(*place)
         identity = keys.identity_of_row(key, row[:2])
-        if identity in wanted:
-            found.setdefault(identity, set()).add(row)
-    return found
+        if identity in wanted_keys:
+            rows_by_key.setdefault(identity, set()).add(row)
+    return rows_by_key
 
 
 def _places(rows: set[Row]) -> set[tuple[int, int]]:

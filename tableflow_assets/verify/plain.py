@@ -1,4 +1,4 @@
-"""Bytes and text, of which no schema says more."""
+"""Plain bytes and text, without a schema."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Text(Raw):
 
 
 class Json(Text):
-    """Kept as the text that was sent; but keys that say the same are the same."""
+    """Stored as the text that was sent; but keys are equal if their JSON is."""
 
     def read(self, data: bytes) -> str:
         read_json(data)

@@ -43,7 +43,7 @@ _MORE = 0x80
 
 
 class Protobuf:
-    """Of one subject. ``message``: the name of the records' message, else the newest's first."""
+    """Reads records of one subject. ``message``: their message's name; by default the newest's first."""
 
     def __init__(self, subject: Subject, message: str | None = None) -> None:
         self._subject = subject
@@ -57,7 +57,7 @@ class Protobuf:
         version = self._version(self.schema_id(data))
         indexes, at = _indexes(data)
         name = version.names.get(indexes, "")
-        if not name or _simple(name) != _simple(self._wanted):
+        if not name or _simple(name) != _simple(self._message_name):
             raise Unreadable("its message index names another message, or none")
         try:
             return version.message(name).FromString(data[at:])
@@ -71,16 +71,16 @@ class Protobuf:
             raise Unreadable("a value that no column holds") from error
 
     def identity(self, data: bytes, kind: IcebergType | None) -> bytes:
-        """Message indexes and message: the schema's id alone tells versions apart."""
+        """Message indexes and message: versions differ only in the schema's id."""
         self.read(data)
         return data[HEADER_BYTES:]
 
     @property
-    def _wanted(self) -> str:
+    def _message_name(self) -> str:
         return self._message or self._version(self._subject.latest.schema_id).names[(0,)]
 
     def _compiled(self, schema_id: int) -> _Version:
-        # Imported here: only a topic with such schemas needs the compiler.
+        # Only a topic with such schemas needs the compiler.
         from tableflow_assets.decode.protobuf.source import descriptors
 
         version = next(v for v in self._subject.versions if v.schema_id == schema_id)
@@ -102,10 +102,10 @@ class _Version:
 
 def _messages(file: FileDescriptorProto) -> Iterator[tuple[tuple[int, ...], str]]:
     def inside(
-        messages: Any, around: str, place: tuple[int, ...]
+        messages: Any, scope: str, place: tuple[int, ...]
     ) -> Iterator[tuple[tuple[int, ...], str]]:
         for index, message in enumerate(messages):
-            name = f"{around}.{message.name}" if around else message.name
+            name = f"{scope}.{message.name}" if scope else message.name
             yield (*place, index), name
             yield from inside(message.nested_type, name, (*place, index))
 
@@ -121,7 +121,7 @@ def _indexes(data: bytes) -> tuple[tuple[int, ...], int]:
     """The message indexes after the header, and where the message begins."""
     count, at = _zigzag(data, HEADER_BYTES)
     if not 0 <= count <= len(data):
-        raise Unreadable("so many message indexes cannot be")
+        raise Unreadable("too many message indexes")
     indexes = []
     for _ in range(count):
         index, at = _zigzag(data, at)
@@ -152,8 +152,8 @@ def _at(message: Any, path: Path, kind: IcebergType) -> Any:
 
 
 def _field_of(message: Descriptor, column: str) -> FieldDescriptor | None:
-    known = {column_name(field.name): field for field in message.fields}
-    return message.fields_by_name.get(column) or known.get(column)
+    by_column = {column_name(field.name): field for field in message.fields}
+    return message.fields_by_name.get(column) or by_column.get(column)
 
 
 def _field(message: Any, field: FieldDescriptor, kind: IcebergType) -> Any:
@@ -165,11 +165,11 @@ def _field(message: Any, field: FieldDescriptor, kind: IcebergType) -> Any:
     if isinstance(kind, MapType):
         key, value = (field.message_type.fields_by_name[name] for name in ("key", "value"))
         return {
-            _value(one, key, kind.key_type): _value(values[one], value, kind.value_type)
-            for one in values
+            _value(entry, key, kind.key_type): _value(values[entry], value, kind.value_type)
+            for entry in values
         }
     if isinstance(kind, ListType):
-        return [_value(one, field, kind.element_type) for one in values]
+        return [_value(element, field, kind.element_type) for element in values]
     raise TypeError(f"{field.full_name} is repeated, its column is not")
 
 
@@ -188,7 +188,7 @@ def _value(value: Any, field: FieldDescriptor, kind: IcebergType) -> Any:
 
 
 def _symbol(number: int, field: FieldDescriptor) -> str:
-    """The first of its names; a number that the schema does not know, as text."""
+    """The first of its names; a number that the schema does not have, as text."""
     return next((v.name for v in field.enum_type.values if v.number == number), str(number))
 
 
@@ -218,7 +218,7 @@ def _date(message: Any) -> int | None:
     try:
         day = date(message.year, message.month, message.day)
     except (ValueError, OverflowError):
-        return None  # not every Date names a day
+        return None  # not every Date is a day of the calendar
     return (day - date(1970, 1, 1)).days
 
 
@@ -226,15 +226,15 @@ _SPECIAL = {_TIMESTAMP: _timestamp, _DURATION: _microseconds, _DATE: _date}
 
 
 def _json(message: Any) -> JsonText | SomeText:
-    """Protobuf's own mapping; an Any that nobody can open keeps its bytes."""
+    """Protobuf's own mapping; an Any of an unknown type keeps its bytes."""
     pool = message.DESCRIPTOR.file.pool
     try:
-        told = json_format.MessageToDict(
+        content = json_format.MessageToDict(
             message, preserving_proto_field_name=True, descriptor_pool=pool
         )
     except (TypeError, DecodeError):
         if message.DESCRIPTOR.full_name != _ANY:
-            return SomeText()  # there is such an Any somewhere inside
-        content = base64.b64encode(message.value).decode()
-        told = {"@type": message.type_url, "value": content}
-    return JsonText(told)
+            return SomeText()  # it contains such an Any somewhere
+        text = base64.b64encode(message.value).decode()
+        content = {"@type": message.type_url, "value": text}
+    return JsonText(content)

@@ -1,4 +1,4 @@
-"""The log as a plain consumer reads it: committed records only, and holes where there are none."""
+"""The log as a plain consumer reads it: only committed records, so offsets may have gaps."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from tableflow_assets.source.kafka_access import KafkaAccess
 from tableflow_assets.source.kafka_refusals import Complaints, is_about_a_partition, topic_refused
 from tableflow_assets.source.log import Log
-from tableflow_assets.verify.result import NONE, Int64s, Place
+from tableflow_assets.verify.result import NONE, Int64s, Span
 
 BATCH = 10_000
 POLL_SECONDS = 0.05
-SILENCE_SECONDS = 30  # no record and no end of partition for so long: the broker is not there
+SILENCE_SECONDS = 30  # without a record or the end of a partition: the broker is gone
 Progress = Callable[[int], None]  # records read from the log since the last call
 
 
 class Listener(Protocol):
-    """Takes from the records what it needs, as they come by."""
+    """Takes what it needs from the records as they are read."""
 
     def hear(self, partition: int, records: Sequence[Any]) -> None: ...
 
@@ -30,25 +30,25 @@ class Offsets:
     """Which offsets hold a record."""
 
     def __init__(self) -> None:
-        self._heard: dict[int, list[Int64s]] = {}
+        self._offsets: dict[int, list[Int64s]] = {}
 
     def hear(self, partition: int, records: Sequence[Any]) -> None:
         offsets = np.fromiter((record.offset() for record in records), np.int64, len(records))
-        self._heard.setdefault(partition, []).append(offsets)
+        self._offsets.setdefault(partition, []).append(offsets)
 
     def of(self, partition: int) -> Int64s:
-        return np.concatenate([NONE, *self._heard.get(partition, ())])
+        return np.concatenate([NONE, *self._offsets.get(partition, ())])
 
 
 def read_log(
-    log: Log, places: Sequence[Place], listeners: Sequence[Listener], on_progress: Progress
+    log: Log, spans: Sequence[Span], listeners: Sequence[Listener], on_progress: Progress
 ) -> None:
-    """All committed records in [start, committed) of every partition, in its order."""
-    unread = {place.partition: place for place in places if place.start < place.committed}
+    """All committed records in [start, committed) of every partition, in order."""
+    unread = {span.partition: span for span in spans if span.start < span.committed}
     complaints = Complaints(log.access)
     consumer = _consumer(log.access, complaints)
     consumer.assign([TopicPartition(p.topic, p.partition, p.start) for p in unread.values()])
-    last_heard = time.monotonic()
+    last_read = time.monotonic()
     try:
         while unread:
             messages = consumer.consume(BATCH, timeout=POLL_SECONDS)
@@ -57,18 +57,18 @@ def read_log(
                     listener.hear(partition, records)
             on_progress(len(messages))
             if messages:
-                last_heard = time.monotonic()
+                last_read = time.monotonic()
                 complaints.forget()
-            elif time.monotonic() - last_heard > SILENCE_SECONDS:
+            elif time.monotonic() - last_read > SILENCE_SECONDS:
                 raise complaints.error(f"silent for {SILENCE_SECONDS} s")
     finally:
         consumer.close()
 
 
 def _by_partition(
-    log: Log, messages: list[Message], unread: dict[int, Place]
+    log: Log, messages: list[Message], unread: dict[int, Span]
 ) -> dict[int, list[Message]]:
-    """The records in range; a partition is read when its end, or a later record, has come by."""
+    """The records in range; a partition is done when its end, or a later record, is reached."""
     records: dict[int, list[Message]] = {}
     for message in filter(is_about_a_partition, messages):
         partition, offset, fault = message.partition(), message.offset(), message.error()
@@ -76,13 +76,13 @@ def _by_partition(
             raise topic_refused(log.access, message.topic() or "")
         if fault is not None and fault.code() != KafkaError._PARTITION_EOF:
             raise KafkaException(fault)
-        place = unread.get(partition)  # type: ignore[arg-type]
-        if place is None or offset is None:
+        span = unread.get(partition)  # type: ignore[arg-type]
+        if span is None or offset is None:
             continue
-        if fault is None and place.start <= offset < place.committed:
-            records.setdefault(place.partition, []).append(message)
-        if fault is not None or offset >= place.committed - 1:
-            del unread[place.partition]
+        if fault is None and span.start <= offset < span.committed:
+            records.setdefault(span.partition, []).append(message)
+        if fault is not None or offset >= span.committed - 1:
+            del unread[span.partition]
     return records
 
 
@@ -93,7 +93,7 @@ def _consumer(access: KafkaAccess, complaints: Complaints) -> Consumer:
             "error_cb": complaints,
             "group.id": "tableflow-verify",  # required by the client; nothing is ever committed
             "enable.auto.commit": False,
-            # What expires while we read is left out; the end of the log would be the default.
+            # Records that expire meanwhile are skipped; the default would skip to the end of the log.
             "auto.offset.reset": "earliest",
             "isolation.level": "read_committed",
             "enable.partition.eof": True,

@@ -1,4 +1,4 @@
-"""The table, and what stands beside it, as pyiceberg reads them."""
+"""The table and its dead letters, as pyiceberg reads them."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ from tableflow_assets.table.ledger import Ledger
 from tableflow_assets.verify.dropped import Dropped
 from tableflow_assets.verify.result import NONE, Int64s
 
-# Their constructors take a column's name, which their type hints do not know.
+# Their constructors accept a column's name, though their type hints do not say so.
 _EqualTo, _GreaterThanOrEqual, _In = cast(Any, (EqualTo, GreaterThanOrEqual, In))
 _LessThan = cast(Any, LessThan)
 PARTITION, OFFSET, TIMESTAMP = "_kafka.partition", "_kafka.offset", "_kafka.timestamp"
-REPLAY = "replay_id"  # of a dead letter; a table from before there were replays has none
-_OF_LETTERS = ("partition", "offset", "timestamp", "skipped", REPLAY)
+REPLAY = "replay_id"  # of a dead letter; tables older than replays do not have it
+_LETTER_COLUMNS = ("partition", "offset", "timestamp", "skipped", REPLAY)
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Where rows come from, column by column; ``keys`` only where they were asked for."""
+    """Where rows come from, column by column; ``keys`` only on request."""
 
     partition: Int64s
     offset: Int64s
@@ -53,8 +53,8 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class Aside:
-    """Records that are no rows: kept as dead letters, or skipped, with only their place kept."""
+class SetAside:
+    """Records that are not rows: dead letters, or skipped ones, of which only the offset is kept."""
 
     dead: Mapping[int, Int64s]
     skipped: Mapping[int, Int64s]
@@ -64,7 +64,7 @@ class Aside:
 
 
 def from_offsets(begin: Mapping[int, int]) -> BooleanExpression:
-    """Rows from these offsets on; by the files' statistics, those of older commits stay closed."""
+    """Rows from these offsets on; thanks to their statistics, files of older commits are not read."""
     return _any_of(
         And(_EqualTo(PARTITION, partition), _GreaterThanOrEqual(OFFSET, offset))
         for partition, offset in begin.items()
@@ -91,64 +91,64 @@ def read_rows(
 ) -> Rows:
     columns = (PARTITION, OFFSET, *((TIMESTAMP, "_kafka.key") if with_keys else ()))
     scan = table.scan(row_filter=where, snapshot_id=snapshot, selected_fields=columns)
-    found = scan.to_arrow().flatten()
+    rows = scan.to_arrow().flatten()
     if not with_keys:
-        return Rows(_numbers(found, PARTITION), _numbers(found, OFFSET))
+        return Rows(_numbers(rows, PARTITION), _numbers(rows, OFFSET))
     return Rows(
-        _numbers(found, PARTITION),
-        _numbers(found, OFFSET),
-        _milliseconds(found, TIMESTAMP),
-        tuple(found["_kafka.key"].to_pylist()),
+        _numbers(rows, PARTITION),
+        _numbers(rows, OFFSET),
+        _milliseconds(rows, TIMESTAMP),
+        tuple(rows["_kafka.key"].to_pylist()),
     )
 
 
 def read_dropped_rows(table: Table, snapshot: int, dropped: Dropped) -> dict[int, Int64s]:
-    """By Kafka partition, the offsets of rows that should have gone; few files have any so old."""
+    """By Kafka partition, the offsets of rows that should be gone; few files have any so old."""
     if dropped.latest is None:
         return {}
     where = _LessThan(TIMESTAMP, dropped.latest.isoformat())
     columns = (PARTITION, OFFSET, TIMESTAMP)
     scan = table.scan(row_filter=where, snapshot_id=snapshot, selected_fields=columns)
-    found = scan.to_arrow().flatten()
-    partitions, offsets = _numbers(found, PARTITION), _numbers(found, OFFSET)
-    is_dropped = dropped.covers(partitions, offsets, _milliseconds(found, TIMESTAMP))
+    rows = scan.to_arrow().flatten()
+    partitions, offsets = _numbers(rows, PARTITION), _numbers(rows, OFFSET)
+    is_dropped = dropped.covers(partitions, offsets, _milliseconds(rows, TIMESTAMP))
     partitions, offsets = partitions[is_dropped], offsets[is_dropped]
-    return {int(one): offsets[partitions == one] for one in np.unique(partitions)}
+    return {int(number): offsets[partitions == number] for number in np.unique(partitions)}
 
 
-def read_aside(
+def read_set_aside(
     catalog: RestCatalog, table_name: str, ledger: Ledger, begin: Mapping[int, int]
-) -> Aside:
-    """From the offsets ``begin`` on, of this topic and of this building of the table.
+) -> SetAside:
+    """From the offsets ``begin`` on, of this topic and of the table's current lineage.
 
-    Not those that retention dropped: the ledger says which, and they are deleted only later.
+    Without those that retention dropped: the ledger says which, though they are deleted only later.
     """
     table = catalog.find(table_name + DEAD_LETTER_SUFFIX)
     if table is None:
-        return Aside({}, {})
-    found = table.scan(
+        return SetAside({}, {})
+    letters = table.scan(
         row_filter=And(
             _EqualTo("topic_id", ledger.topic_id), _EqualTo("lineage", ledger.entry.lineage)
         ),
-        selected_fields=tuple(name for name in _OF_LETTERS if name in table.schema().column_names),
+        selected_fields=tuple(
+            name for name in _LETTER_COLUMNS if name in table.schema().column_names
+        ),
     ).to_arrow()
-    if REPLAY in found.column_names:  # replayed letters are rows now
+    if REPLAY in letters.column_names:  # replayed letters are rows now
         replayed = pa.array(ledger.entry.replays, pa.string())
-        found = found.filter(pc.invert(pc.is_in(found[REPLAY].cast(pa.string()), replayed)))
-    partitions, offsets = _numbers(found, "partition"), _numbers(found, "offset")
-    is_skipped = found["skipped"].fill_null(False).to_numpy()
-    milliseconds = _milliseconds(found, "timestamp")
+        letters = letters.filter(pc.invert(pc.is_in(letters[REPLAY].cast(pa.string()), replayed)))
+    partitions, offsets = _numbers(letters, "partition"), _numbers(letters, "offset")
+    is_skipped = letters["skipped"].fill_null(False).to_numpy()
+    milliseconds = _milliseconds(letters, "timestamp")
     is_dropped = Dropped(ledger.entry).covers(partitions, offsets, milliseconds)
     dead, skipped = {}, {}
     for partition, committed in ledger.committed.items():
-        # What lies at or beyond the ledger's end was kept ahead of a commit that did not happen.
+        # Letters at or beyond the ledger's end were written ahead of a commit that did not happen.
         is_in_range = (offsets >= begin.get(partition, 0)) & (offsets < committed)
-        mine = is_in_range & (partitions == partition) & ~is_dropped
-        dead[partition], skipped[partition] = (
-            offsets[mine & ~is_skipped],
-            offsets[mine & is_skipped],
-        )
-    return Aside(dead, skipped)
+        is_set_aside = is_in_range & (partitions == partition) & ~is_dropped
+        dead[partition] = offsets[is_set_aside & ~is_skipped]
+        skipped[partition] = offsets[is_set_aside & is_skipped]
+    return SetAside(dead, skipped)
 
 
 def _milliseconds(table: pa.Table, column: str) -> Int64s:

@@ -9,35 +9,35 @@ from pyiceberg.types import IcebergType
 from tableflow_assets.source.subject import Subject
 
 HEADER_BYTES = 5  # of Confluent's wire format: a zero byte, and the schema's id
-VALUE_COLUMN = "value"  # the one column of a value that is no record
+VALUE_COLUMN = "value"  # the single column of a value that is not a record
 
-Path = tuple[str, ...]  # of columns, from the outermost on; empty: the whole value
+Path = tuple[str, ...]  # of columns, outermost first; empty for the whole value
 
 
 class Unreadable(Exception):
-    """Bytes that are not what the serialization, or a schema of the subject, says."""
+    """Bytes that do not follow the serialization, or the subject's schemas."""
 
 
 class Reader(Protocol):
-    """Reads values, or keys. Whatever is wrong with the bytes, it is ``Unreadable``."""
+    """Reads values or keys. Whatever is wrong with the bytes, it raises ``Unreadable``."""
 
     def read(self, data: bytes) -> Any:
-        """The content, in a form of this reader's own."""
+        """The content, in the reader's own form."""
 
     def as_column(self, content: Any, path: Path, kind: IcebergType) -> Any:
-        """What a column of this type holds of it: None where there is no such thing."""
+        """What a column of this type should hold; None if the content has nothing there."""
 
     def identity(self, data: bytes, kind: IcebergType | None) -> bytes:
-        """Of a key: what the table takes the hash of. ``kind``: the type of its decoded keys."""
+        """For a key: the bytes that the table hashes. ``kind``: the type of its decoded keys."""
 
     def schema_id(self, data: bytes) -> int | None:
-        """Of the schema that it was written with, if schemas have a part in it."""
+        """The id of the schema it was written with, if it has one."""
 
 
 def framed_id(data: bytes, subject: Subject) -> int:
-    """The id in the header: that of one of the subject's versions."""
-    found = int.from_bytes(data[1:HEADER_BYTES], "big")
+    """The id in the header, which must be that of one of the subject's versions."""
+    schema_id = int.from_bytes(data[1:HEADER_BYTES], "big")
     is_framed = len(data) >= HEADER_BYTES and data[0] == 0
-    if not is_framed or all(version.schema_id != found for version in subject.versions):
-        raise Unreadable("no schema of the subject is named in its header")
-    return found
+    if not is_framed or all(version.schema_id != schema_id for version in subject.versions):
+        raise Unreadable("its header names no schema of the subject")
+    return schema_id

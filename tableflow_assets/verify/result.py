@@ -1,4 +1,4 @@
-"""What a comparison of table and log says about one Kafka partition."""
+"""The result of comparing table and log for one Kafka partition."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ NONE: Int64s = np.empty(0, dtype=np.int64)
 
 
 @dataclass(frozen=True)
-class Place:
-    """Offsets [start, committed) of one Kafka partition: what the table has read and the log holds."""
+class Span:
+    """Offsets [start, committed) of one Kafka partition: read by the table, and still in the log."""
 
     topic: str
     partition: int
@@ -26,9 +26,9 @@ class Place:
 class PartitionResult:
     """One Kafka partition, compared over the offsets [start, committed) that the log still holds.
 
-    With one row a record, every record is expected to be a row, a dead letter or skipped, and
-    ``rows`` are those in the range. With one row a key, only the last change of every key is expected,
-    and ``rows`` are all that come from this partition.
+    With one row per record, every record is expected to be a row, a dead letter or skipped, and
+    ``rows`` are those in the range. With one row per key, only the last change of every key is
+    expected, and ``rows`` are all that come from this partition.
     """
 
     topic: str
@@ -36,7 +36,7 @@ class PartitionResult:
     start: int
     committed: int
     end: int
-    records: int  # of the log
+    records: int  # in the log
     expected: int
     rows: int
     dead_letters: int
@@ -44,8 +44,8 @@ class PartitionResult:
     missing: int
     duplicated: int  # how many too many
     unexpected: int
-    dropped: int = 0  # of the log's records: by retention, so they must not be rows
-    unproven: int = 0  # rows of records that the log has lost: to retention, or to compaction
+    dropped: int = 0  # records that retention dropped from the table: they must not be rows
+    unproven: int = 0  # rows whose records the log has lost to retention or compaction
     sampled: int = 0
     differing: int = 0  # of the sampled rows
     ledger_ok: bool = True
@@ -57,8 +57,8 @@ class PartitionResult:
 
     @property
     def ok(self) -> bool:
-        found = self.missing or self.duplicated or self.unexpected or self.differing
-        return self.ledger_ok and not found
+        has_faults = self.missing or self.duplicated or self.unexpected or self.differing
+        return self.ledger_ok and not has_faults
 
     def to_json(self) -> dict[str, object]:
         return asdict(self) | {"ok": self.ok}

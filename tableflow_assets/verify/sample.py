@@ -1,4 +1,4 @@
-"""Some rows, value by value: is every column what the record says?"""
+"""A sample of rows, compared with their records value by value."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ import numpy as np
 from pyiceberg.table import Table
 from pyiceberg.types import IcebergType, StructType
 
-from tableflow_assets.verify.columns import as_found, is_same, on_the_wire
+from tableflow_assets.verify.columns import is_same, with_maps, with_times_as_numbers
 from tableflow_assets.verify.keys import Keys
 from tableflow_assets.verify.read_table import Rows, at_offsets
 from tableflow_assets.verify.readers import Reader, Unreadable
-from tableflow_assets.verify.result import Place
+from tableflow_assets.verify.result import Span
 
 KAFKA, DECODED_KEY = "_kafka", "decoded_key"
-SHOWN = 5  # differences of a partition that are told in words
+SHOWN = 5  # differences per partition that are reported in words
 
 
 class Sample:
     """Listens for the records of chosen rows."""
 
-    def __init__(self, rows: Rows, places: Sequence[Place], count: int, seed: int) -> None:
-        self.wanted = _chosen(rows, places, count, seed)
+    def __init__(self, rows: Rows, spans: Sequence[Span], count: int, seed: int) -> None:
+        self.offsets = _chosen(rows, spans, count, seed)
         self.records: dict[tuple[int, int], Any] = {}
 
     def hear(self, partition: int, records: Sequence[Any]) -> None:
-        if wanted := self.wanted.get(partition):
+        if offsets := self.offsets.get(partition):
             for record in records:
-                if (offset := record.offset()) in wanted:
+                if (offset := record.offset()) in offsets:
                     self.records[partition, offset] = record
 
 
 @dataclass
-class Compared:
+class SampleResult:
     """The sampled rows of one partition."""
 
     sampled: int = 0
@@ -55,36 +55,37 @@ class Meaning:
 
 def compare_sample(
     sample: Sample, table: Table, snapshot: int, meaning: Meaning
-) -> dict[int, Compared]:
-    results: dict[int, Compared] = {}
+) -> dict[int, SampleResult]:
+    results: dict[int, SampleResult] = {}
     if not sample.records:
         return results
     offsets: dict[int, list[int]] = {}
     for partition, offset in sample.records:
         offsets.setdefault(partition, []).append(offset)
     scan = table.scan(row_filter=at_offsets(offsets), snapshot_id=snapshot)
-    found = on_the_wire(scan.to_arrow())
+    rows = with_times_as_numbers(scan.to_arrow())
     kind = scan.projection().as_struct()
     may_lack_keys = not all(
         decoded_key_type(schema.as_struct()) for schema in table.schemas().values()
     )
-    for row in found.to_pylist():
-        row = as_found(row, kind)  # noqa: PLW2901  (the same row, in comparable form)
+    for values in rows.to_pylist():
+        row = with_maps(values, kind)
         place = row[KAFKA]
         record = sample.records[place["partition"], place["offset"]]
-        wrong = _differences(record, row, kind, meaning)
-        wrong |= _differences_of_place(record, place, meaning)
+        differences = _differences(record, row, kind, meaning)
+        differences |= _differences_of_place(record, place, meaning)
         if key_kind := decoded_key_type(kind):
-            is_of_before = may_lack_keys and place[DECODED_KEY] is None
-            wrong |= {} if is_of_before else _differences_of_key(record, place, key_kind, meaning)
-        compared = results.setdefault(place["partition"], Compared())
-        compared.sampled += 1
-        compared.differing += bool(wrong)
-        compared.differences += [
+            has_no_key_yet = may_lack_keys and place[DECODED_KEY] is None
+            if not has_no_key_yet:
+                differences |= _differences_of_key(record, place, key_kind, meaning)
+        result = results.setdefault(place["partition"], SampleResult())
+        result.sampled += 1
+        result.differing += bool(differences)
+        result.differences += [
             f"{record.topic()} {place['partition']}:{place['offset']} {column}:"
-            f" the log has {wanted!r}, the table {present!r}"
-            for column, (wanted, present) in wrong.items()
-        ][: SHOWN - len(compared.differences)]
+            f" the log has {logged!r}, the table {stored!r}"
+            for column, (logged, stored) in differences.items()
+        ][: SHOWN - len(result.differences)]
     return results
 
 
@@ -100,18 +101,18 @@ def decoded_key_type(table: StructType) -> IcebergType | None:
 def _differences(
     record: Any, row: Mapping[str, Any], kind: StructType, meaning: Meaning
 ) -> Differences:
-    columns = {one.name: one.field_type for one in kind.fields if one.name != KAFKA}
+    columns = {f.name: f.field_type for f in kind.fields if f.name != KAFKA}
     expected: dict[str, Any] = {}
     values, around = meaning.values, ("after",) if meaning.mode == "cdc" else ()
     if record.value() is not None:
         try:
             content = values.read(record.value())
             expected = {
-                name: values.as_column(content, (*around, name), one)
-                for name, one in columns.items()
+                name: values.as_column(content, (*around, name), column)
+                for name, column in columns.items()
             }
         except Unreadable as error:
-            return {"value": (f"bytes that are no value of a known schema ({error})", "a row")}
+            return {"value": (f"bytes that fit no schema of the subject ({error})", "a row")}
     return {
         name: (expected.get(name), row[name])
         for name in columns
@@ -143,11 +144,11 @@ def _differences_of_place(record: Any, place: Mapping[str, Any], meaning: Meanin
     }
     if meaning.is_keyed:
         expected["key_hash"] = _unless_unreadable(meaning.keys.hash, record.key())
-    present = dict(place) | {"headers": place["headers"] or []}
+    stored = dict(place) | {"headers": place["headers"] or []}
     return {
-        f"{KAFKA}.{name}": (wanted, present.get(name))
-        for name, wanted in expected.items()
-        if not is_same(wanted, present.get(name))
+        f"{KAFKA}.{name}": (value, stored.get(name))
+        for name, value in expected.items()
+        if not is_same(value, stored.get(name))
     }
 
 
@@ -158,19 +159,17 @@ def _unless_unreadable(find: Callable[[bytes], Any], data: bytes | None) -> Any:
         return None
 
 
-def _chosen(
-    rows: Rows, places: Sequence[Place], count: int, seed: int
-) -> dict[int, frozenset[int]]:
-    """Of the rows whose records the log still holds; the same ones for the same seed."""
-    offsets = []
-    for place in places:
-        mine = np.unique(rows.offsets_of(place.partition))
-        mine = mine[(mine >= place.start) & (mine < place.committed)]
-        offsets.append(np.stack([np.full_like(mine, place.partition), mine], axis=1))
-    everything = np.concatenate([np.empty((0, 2), dtype=np.int64), *offsets])
+def _chosen(rows: Rows, spans: Sequence[Span], count: int, seed: int) -> dict[int, frozenset[int]]:
+    """From the rows whose records the log still holds; the same ones for the same seed."""
+    places = [np.empty((0, 2), dtype=np.int64)]  # partition and offset
+    for span in spans:
+        offsets = np.unique(rows.offsets_of(span.partition))
+        offsets = offsets[(offsets >= span.start) & (offsets < span.committed)]
+        places.append(np.stack([np.full_like(offsets, span.partition), offsets], axis=1))
+    candidates = np.concatenate(places)
     random = np.random.default_rng(seed)
-    picked = random.permutation(len(everything))[:count]
+    indexes = random.permutation(len(candidates))[:count]
     chosen: dict[int, set[int]] = {}
-    for partition, offset in everything[picked].tolist():
+    for partition, offset in candidates[indexes].tolist():
         chosen.setdefault(partition, set()).add(offset)
-    return {partition: frozenset(known) for partition, known in chosen.items()}
+    return {partition: frozenset(offsets) for partition, offsets in chosen.items()}

@@ -1,4 +1,4 @@
-"""JSON as Spark writes it: `to_json(parse_json(...))`, which a table takes the hash of a key from.
+"""JSON as Spark's `to_json(parse_json(...))` writes it, from which a table hashes its keys.
 
 Objects are sorted by name. A number in plain digits is exact, up to 38 of them; any other is a double.
 """
@@ -40,36 +40,36 @@ _PLAIN_FROM, _PLAIN_TO = -3, 7
 
 
 def sorted_json(value: Any) -> bytes:
-    """Of a value as `read_json` has it."""
+    """The JSON of a value from `read_json`."""
     try:
-        return _text(value).encode(errors="replace")  # half a character is a question mark
+        return _text(value).encode(
+            errors="replace"
+        )  # half a surrogate pair becomes a question mark
     except RecursionError:
         raise Unreadable("too deep") from None
 
 
 def json_identity(body: bytes) -> bytes:
-    """Of a key: as above; its bytes, where a number would be rounded, or a property is there twice."""
+    """For a key: as above, or its bytes if a number would be rounded or a property occurs twice."""
     value = read_json(body)
-    return body if _has_no_one_spelling(body.decode()) else sorted_json(value)
+    return body if _is_lossy(body.decode()) else sorted_json(value)
 
 
-def _has_no_one_spelling(text: str) -> bool:
-    known = _Spelling()
-    json.loads(
-        text, object_pairs_hook=known.object, parse_float=known.number, parse_int=known.number
-    )
-    return known.is_lost
+def _is_lossy(text: str) -> bool:
+    loss = _Loss()
+    json.loads(text, object_pairs_hook=loss.object, parse_float=loss.number, parse_int=loss.number)
+    return loss.has_occurred
 
 
-class _Spelling:
-    is_lost = False
+class _Loss:
+    has_occurred = False
 
     def number(self, text: str) -> None:
         is_double = len(text.lstrip("-")) > _MOST_DIGITS or "e" in text.lower()
-        self.is_lost = self.is_lost or is_double
+        self.has_occurred = self.has_occurred or is_double
 
     def object(self, pairs: list[tuple[str, Any]]) -> None:
-        self.is_lost = self.is_lost or len(dict(pairs)) < len(pairs)
+        self.has_occurred = self.has_occurred or len(dict(pairs)) < len(pairs)
 
 
 def _text(value: Any) -> str:
@@ -87,8 +87,8 @@ def _text(value: Any) -> str:
 
 
 def _quoted(text: str) -> str:
-    def escaped(found: re.Match[str]) -> str:
-        return _ESCAPES.get(found[0], f"\\u{ord(found[0]):04X}")
+    def escaped(match: re.Match[str]) -> str:
+        return _ESCAPES.get(match[0], f"\\u{ord(match[0]):04X}")
 
     return f'"{_TO_ESCAPE.sub(escaped, text)}"'
 
@@ -108,12 +108,12 @@ def _number(text: str) -> str:
 
 
 def java_number(number: float | np.float32) -> str:
-    """As Java's Double.toString and Float.toString, the shortest that is read back as the same."""
+    """As Java's Double.toString and Float.toString: the shortest that reads back as the same."""
     if not math.isfinite(number):
         return '"NaN"' if math.isnan(number) else f'"{"-" if number < 0 else ""}Infinity"'
-    sign, known, exponent = Decimal(str(number)).as_tuple()
-    digits = "".join(map(str, known)).rstrip("0") or "0"
-    point = 0 if digits == "0" else len(known) + int(exponent)  # digits before it
+    sign, significant, exponent = Decimal(str(number)).as_tuple()
+    digits = "".join(map(str, significant)).rstrip("0") or "0"
+    point = 0 if digits == "0" else len(significant) + int(exponent)  # digits before it
     minus = "-" if sign else ""
     if digits == "0":
         return f"{minus}0.0"
@@ -125,20 +125,20 @@ def java_number(number: float | np.float32) -> str:
 
 
 def json_of_column(value: Any, kind: IcebergType) -> Any:
-    """What Spark's `to_json` makes of a typed value, a struct's nulls left out."""
+    """A typed value as Spark's `to_json` writes it, without a struct's nulls."""
     if value is None:
         return None
     if isinstance(kind, StructType):
-        known = {f.name: json_of_column(value[f.name], f.field_type) for f in kind.fields}
-        return {name: inner for name, inner in known.items() if inner is not None}
+        fields = {f.name: json_of_column(value[f.name], f.field_type) for f in kind.fields}
+        return {name: inner for name, inner in fields.items() if inner is not None}
     if isinstance(kind, ListType):
         return [json_of_column(inner, kind.element_type) for inner in value]
     if isinstance(kind, MapType):
         return {str(key): json_of_column(inner, kind.value_type) for key, inner in value.items()}
-    return _json_of_one(value, kind)
+    return _json_of_scalar(value, kind)
 
 
-def _json_of_one(value: Any, kind: IcebergType) -> Any:
+def _json_of_scalar(value: Any, kind: IcebergType) -> Any:
     if isinstance(kind, DateType | TimestampType | TimestamptzType):
         return _moment(value, kind)
     if isinstance(value, bytes):
@@ -146,15 +146,16 @@ def _json_of_one(value: Any, kind: IcebergType) -> Any:
     if isinstance(value, Decimal):
         return Fraction(str(value))
     if isinstance(value, float):
-        told = java_number(np.float32(value) if isinstance(kind, FloatType) else value)
-        return told.strip('"') if told.startswith('"') else Fraction(told)
+        text = java_number(np.float32(value) if isinstance(kind, FloatType) else value)
+        return text.strip('"') if text.startswith('"') else Fraction(text)
     return value.exact_text if isinstance(value, JsonText) else value
 
 
 def _moment(number: int, kind: IcebergType) -> str:
-    """By numpy, which also knows the years before 1 and after 9999; those have a sign."""
+    """By numpy, which also has the years before 1 and after 9999; those are written with a sign."""
     text = str(np.datetime64(number, "D" if isinstance(kind, DateType) else "us"))
-    year, rest = text[: (at := text.index("-", 1))], text[at:]
+    at = text.index("-", 1)
+    year, day_and_time = text[:at], text[at:]
     sign = "-" if year.startswith("-") else "+" if int(year) > _LAST_PLAIN_YEAR else ""
     utc = "Z" if isinstance(kind, TimestamptzType) else ""
-    return f"{sign}{year.lstrip('-').zfill(4)}{rest}{utc}"
+    return f"{sign}{year.lstrip('-').zfill(4)}{day_and_time}{utc}"

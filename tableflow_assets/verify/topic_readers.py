@@ -1,4 +1,4 @@
-"""Which reader a topic's values and keys need: as its settings and the registry say."""
+"""Which reader a topic's values and keys need, according to its settings and the registry."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ _PLAIN: dict[str, type[Raw]] = {"json": Json, "string": Text, "raw": Raw}
 def value_reader(topic: Topic, registry: Registry) -> Reader:
     if topic.value_subject is None:
         return _PLAIN[topic.value]()
-    return described_by(registry.subject(topic.value_subject), topic.record)
+    return reader_for(registry.subject(topic.value_subject), topic.record)
 
 
 def key_reader(topic: Topic, registry: Registry) -> Reader:
     if topic.key_subject is None:
         return _PLAIN[topic.key]()
     subject = registry.find_subject(topic.key_subject)
-    return Raw() if subject is None else described_by(subject, topic.key_record)
+    return Raw() if subject is None else reader_for(subject, topic.key_record)
 
 
-def described_by(subject: Subject, record: str | None = None) -> Reader:
+def reader_for(subject: Subject, record: str | None = None) -> Reader:
     if subject.kind == "PROTOBUF":
-        # Imported here: the others have no use for Google's library.
+        # Only these topics need Google's library.
         from tableflow_assets.verify.protobuf import Protobuf
 
         return Protobuf(subject, record)

@@ -1,4 +1,4 @@
-"""Is the table the log? Every record there, exactly once; or, with keys, the last of every key.
+"""Does the table match the log: every record exactly once or, with keys, the last of every key?
 
 This judges the write path, so it shares none of it: the log is read with a plain consumer, the table
 with pyiceberg, and values and keys by readers of its own.
@@ -22,25 +22,25 @@ from tableflow_assets.table.ledger import Ledger, read_ledger
 from tableflow_assets.verify import by_key, by_record
 from tableflow_assets.verify.changes import LastChanges, deletes_in
 from tableflow_assets.verify.continuity import ledger_breaks
-from tableflow_assets.verify.dropped import Dropped, DroppedOffsets, Gone
+from tableflow_assets.verify.dropped import Dropped, DroppedOffsets, PartitionDrops
 from tableflow_assets.verify.keys import Erased, ErasedOffsets, Keys
 from tableflow_assets.verify.newest_keys import compare_newest
 from tableflow_assets.verify.provable import Provable
 from tableflow_assets.verify.read_log import Listener, Offsets, Progress, read_log
 from tableflow_assets.verify.read_table import (
-    Aside,
     Rows,
+    SetAside,
     from_offsets,
-    read_aside,
     read_dropped_rows,
     read_rows,
+    read_set_aside,
 )
 from tableflow_assets.verify.readers import Reader
-from tableflow_assets.verify.result import NONE, PartitionResult, Place
+from tableflow_assets.verify.result import NONE, PartitionResult, Span
 from tableflow_assets.verify.sample import (
-    Compared,
     Meaning,
     Sample,
+    SampleResult,
     compare_sample,
     decoded_key_type,
 )
@@ -48,9 +48,9 @@ from tableflow_assets.verify.topic_readers import key_reader, value_reader
 
 __all__ = ["PartitionResult", "verify"]
 
-# By name, not imported: nothing of the write path has a part in judging it.
+# Spelled out rather than imported: nothing of the write path takes part in judging it.
 MODE_PROPERTY = "tableflow.mode"
-ONE_ROW_A_KEY = ("upsert", "cdc")
+KEYED_MODES = ("upsert", "cdc")
 
 
 def verify(
@@ -66,28 +66,27 @@ def verify(
     seed: int = 0,
     on_progress: Progress = lambda _: None,
 ) -> list[PartitionResult]:
-    """Compare a topic with its table; an empty list where there is nothing in it yet.
+    """Compare a topic with its table; an empty list if nothing was committed yet.
 
     All offsets that the table has read, or only those of its newest commit: quick enough for every
-    run, whatever the topic's size. ``ref``: a branch, before it
-    becomes the table, in a ``mode`` that the table may not name yet. ``sample``: so many
-    rows are also compared value by value; the same ones for the same ``seed``. Both a sample and a
-    table with one row a key need the ``registry``.
+    run, whatever the topic's size. ``ref``: a branch that is to become the table, in a ``mode`` that
+    the table may not have yet. ``sample``: so many rows are also compared value by value; the same
+    ones for the same ``seed``. A sample, and a table with one row per key, need the ``registry``.
     """
     table = catalog.find(topic.table)
     if table is None or (ref == MAIN_BRANCH and table.current_snapshot() is None):
-        return []  # not made yet, or being made at this moment
+        return []  # not created yet, or just being created
     ledger, identity = read_ledger(table, ref), log.identify(topic.name)
     begin = ledger.entry.start if newest_commit_only else ledger.origin
     mode = mode or table.properties.get(MODE_PROPERTY, "append")
     where = from_offsets(begin) if newest_commit_only else AlwaysTrue()
-    # Before the log: what is committed while we read is then beyond the ledger we know.
-    rows = read_rows(table, ledger.head, where, with_keys=mode in ONE_ROW_A_KEY)
-    aside = read_aside(catalog, topic.table, ledger, begin)
+    # Read before the log, so that what is committed meanwhile is beyond the ledger that we read.
+    rows = read_rows(table, ledger.head, where, with_keys=mode in KEYED_MODES)
+    set_aside = read_set_aside(catalog, topic.table, ledger, begin)
     breaks = ledger_breaks(table, ledger.head, identity)
     comparison = _Comparison(
         log=log,
-        known_registry=registry,
+        optional_registry=registry,
         settings=topic,
         topic=identity,
         table=table,
@@ -95,20 +94,20 @@ def verify(
         mode=mode,
         begin=begin,
         newest_commit_only=newest_commit_only,
-        # Also those that the ledger should know of, and does not.
+        # Also those that the ledger should have, but does not.
         partitions=sorted({*ledger.committed, *breaks, *rows.partitions}),
         rows=rows,
-        aside=aside,
+        set_aside=set_aside,
         on_progress=on_progress,
     )
-    results, compared = comparison.run(sample, seed)
-    return [_with(result, breaks, compared) for result in results]
+    results, samples = comparison.run(sample, seed)
+    return [_with(result, breaks, samples) for result in results]
 
 
 @dataclass(frozen=True)
 class _Comparison:
     log: Log
-    known_registry: Registry | None
+    optional_registry: Registry | None
     settings: Topic
     topic: TopicIdentity
     table: Table
@@ -118,13 +117,13 @@ class _Comparison:
     newest_commit_only: bool
     partitions: list[int]
     rows: Rows
-    aside: Aside
+    set_aside: SetAside
     on_progress: Progress
 
-    def run(self, size: int, seed: int) -> tuple[list[PartitionResult], Mapping[int, Compared]]:
-        """All partitions' results, and what a sample of so many rows says."""
-        sample = Sample(self.rows, self._places(), size, seed)
-        is_keyed = self.mode in ONE_ROW_A_KEY
+    def run(self, size: int, seed: int) -> tuple[list[PartitionResult], Mapping[int, SampleResult]]:
+        """The results of all partitions, and those of a sample of so many rows."""
+        sample = Sample(self.rows, self._spans(), size, seed)
+        is_keyed = self.mode in KEYED_MODES
         results = self._by_key(sample) if is_keyed else self._by_record(sample)
         if not sample.records:
             return results, {}
@@ -133,9 +132,9 @@ class _Comparison:
 
     @property
     def registry(self) -> Registry:
-        if self.known_registry is None:
+        if self.optional_registry is None:
             raise TypeError("verify() needs the registry for this table, or for a sample of it")
-        return self.known_registry
+        return self.optional_registry
 
     def _values(self) -> Reader:
         return value_reader(self.settings, self.registry)
@@ -147,51 +146,51 @@ class _Comparison:
 
     def _by_record(self, sample: Sample) -> list[PartitionResult]:
         offsets = Offsets()
-        # Without the registry, erased keys are known by their bytes alone.
-        keys = self._keys if self.ledger.entry.forgotten and self.known_registry else Keys()
+        # Without the registry, erased keys are recognised by their bytes only.
+        keys = self._keys if self.ledger.entry.forgotten and self.optional_registry else Keys()
         erased = ErasedOffsets(Erased(self.ledger.entry, keys))
         drops = Dropped(self.ledger.entry)
         dropped = DroppedOffsets(drops)
         too_old = read_dropped_rows(self.table, self.ledger.head, drops)
-        places = self._read_log(offsets, erased, dropped, sample)
+        spans = self._read_log(offsets, erased, dropped, sample)
         provable = self._provable()
         return [
             by_record.compare(
-                place,
-                offsets.of(place.partition),
-                erased.of(place.partition),
-                Gone(dropped.of(place.partition), too_old.get(place.partition, NONE)),
-                self.rows.offsets_of(place.partition),
-                self.aside,
+                span,
+                offsets.of(span.partition),
+                erased.of(span.partition),
+                PartitionDrops(dropped.of(span.partition), too_old.get(span.partition, NONE)),
+                self.rows.offsets_of(span.partition),
+                self.set_aside,
                 provable,
             )
-            for place in places
+            for span in spans
         ]
 
     def _by_key(self, sample: Sample) -> list[PartitionResult]:
         keys = self._keys
         offsets, erased = Offsets(), Erased(self.ledger.entry, keys)
         deletes = deletes_in(self.mode, self._values)
-        changes = LastChanges(keys, deletes, self.aside, erased)
-        places, provable = self._read_log(offsets, changes, sample), self._provable()
+        changes = LastChanges(keys, deletes, self.set_aside, erased)
+        spans, provable = self._read_log(offsets, changes, sample), self._provable()
         if self.newest_commit_only:
             look_up = partial(read_rows, self.table, self.ledger.head, with_keys=True)
             return compare_newest(
-                places, offsets.of, changes, self.rows, self.aside, keys, provable, look_up
+                spans, offsets.of, changes, self.rows, self.set_aside, keys, provable, look_up
             )
         return by_key.compare(
-            places, offsets.of, changes, self.rows, self.aside, keys, erased, provable
+            spans, offsets.of, changes, self.rows, self.set_aside, keys, erased, provable
         )
 
-    def _read_log(self, *listeners: Listener) -> list[Place]:
-        in_log = [place for place in self._places() if place.partition in self.topic.partitions]
+    def _read_log(self, *listeners: Listener) -> list[Span]:
+        in_log = [span for span in self._spans() if span.partition in self.topic.partitions]
         read_log(self.log, in_log, listeners, self.on_progress)
-        return self._places()  # anew: records may have expired before they were read
+        return self._spans()  # again, because records may have expired before they were read
 
-    def _places(self) -> list[Place]:
+    def _spans(self) -> list[Span]:
         earliest, end = self.log.earliest(self.topic), self.log.end(self.topic)
         return [
-            Place(
+            Span(
                 self.topic.name,
                 partition,
                 max(self.begin.get(partition, 0), earliest.get(partition, 0)),
@@ -207,14 +206,14 @@ class _Comparison:
 
 
 def _with(
-    result: PartitionResult, breaks: Mapping[int, str], compared: Mapping[int, Compared]
+    result: PartitionResult, breaks: Mapping[int, str], samples: Mapping[int, SampleResult]
 ) -> PartitionResult:
-    of_sample = compared.get(result.partition, Compared())
+    sample = samples.get(result.partition, SampleResult())
     return replace(
         result,
-        sampled=of_sample.sampled,
-        differing=of_sample.differing,
-        differences=tuple(of_sample.differences),
+        sampled=sample.sampled,
+        differing=sample.differing,
+        differences=tuple(sample.differences),
         ledger_ok=result.partition not in breaks,
         reason=breaks.get(result.partition, ""),
     )

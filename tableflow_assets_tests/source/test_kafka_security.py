@@ -16,7 +16,7 @@ from tableflow_assets.source.log import Log
 from tableflow_assets.source.plan import OffsetRange, Plan
 from tableflow_assets.source.sample import average_record_bytes
 from tableflow_assets.verify.read_log import Offsets, _by_partition, read_log
-from tableflow_assets.verify.result import Place
+from tableflow_assets.verify.result import Span
 from tableflow_assets_tests.source.certificate_authority import Authority
 from tableflow_assets_tests.source.java_client import JavaClient, java_client
 from tableflow_assets_tests.source.secure_broker import SecureBroker
@@ -58,10 +58,10 @@ def test_the_rights_of_the_documentation_are_enough(
     assert log.ends([topic, "no-such-topic"]) == {topic: {0: 20}}
     assert log.first_timestamp(identity) is not None
     assert log.is_compacted(topic) is False
-    heard = Offsets()
-    place = Place(topic, 0, 5, 20, 20)
-    read_log(log, [place], [heard], lambda _: None)
-    assert list(heard.of(0)) == list(range(5, 20))
+    offsets = Offsets()
+    span = Span(topic, 0, 5, 20, 20)
+    read_log(log, [span], [offsets], lambda _: None)
+    assert list(offsets.of(0)) == list(range(5, 20))
     assert average_record_bytes(log, Plan(identity, (OffsetRange(0, 0, 20),))) > 5
 
 
@@ -79,14 +79,14 @@ def refused(ask: Callable[[], object]) -> AccessRefused:
 def test_a_wrong_password_is_named_and_not_repeated(
     ways: Ways, mechanism: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    wrong = f"wrong-{uuid.uuid4().hex}"
-    access = ways.scram(mechanism, wrong) if "scram" in mechanism else None
-    log = Log(access or ways.sasl("sasl", "plain", "plain-reader", wrong))
+    wrong_secret = f"wrong-{uuid.uuid4().hex}"
+    access = ways.scram(mechanism, wrong_secret) if "scram" in mechanism else None
+    log = Log(access or ways.sasl("sasl", "plain", "plain-reader", wrong_secret))
     for ask in (log.topic_names, lambda: log.identify("orders"), lambda: log.ends(["orders"])):
         error = refused(ask)
         assert "SASL authentication error" in error.problem
         assert "password" in error.next_step
-        assert wrong not in f"{error!r} {error.__cause__!r} {capfd.readouterr()}"
+        assert wrong_secret not in f"{error!r} {error.__cause__!r} {capfd.readouterr()}"
 
 
 def test_a_password_changed_on_both_sides_needs_no_new_log(
@@ -101,11 +101,11 @@ def test_a_password_changed_on_both_sides_needs_no_new_log(
 
 
 def test_a_token_that_is_not_given_is_named(ways: Ways) -> None:
-    wrong = f"wrong-{uuid.uuid4().hex}"
-    error = refused(Log(ways.oauthbearer(wrong)).topic_names)
+    wrong_secret = f"wrong-{uuid.uuid4().hex}"
+    error = refused(Log(ways.oauthbearer(wrong_secret)).topic_names)
     assert "OAUTHBEARER token" in error.problem and "invalid_client" in error.problem
     assert "kafka.security.oauth" in error.next_step
-    assert wrong not in f"{error!r} {error.__cause__!r}"
+    assert wrong_secret not in f"{error!r} {error.__cause__!r}"
     nobody = ways.oauthbearer(endpoint="http://127.0.0.1:1/token")
     assert "Could not connect" in refused(Log(nobody).topic_names).problem
 
@@ -137,9 +137,9 @@ def test_a_certificate_of_nobody_known_is_named(
 
 
 def test_the_host_is_not_checked_if_told_so(secure_broker: SecureBroker, ways: Ways) -> None:
-    known = {"protocol": "ssl", "ca_file": ways.ca_file, "check_hostname": False}
-    Log(ways.at("elsewhere", **known)).topic_names()
-    refused(Log(ways.at("elsewhere", **{**known, "check_hostname": True})).topic_names)
+    security = {"protocol": "ssl", "ca_file": ways.ca_file, "check_hostname": False}
+    Log(ways.at("elsewhere", **security)).topic_names()
+    refused(Log(ways.at("elsewhere", **{**security, "check_hostname": True})).topic_names)
 
 
 def test_a_broker_that_wants_a_certificate_of_ours_says_so(ways: Ways) -> None:
@@ -186,7 +186,7 @@ def test_a_topic_without_rights_is_named_with_what_to_grant(
     secure_broker.allow("nobody", topic, ("DESCRIBE",))
     identity = log.identify(topic)
     with pytest.raises(TopicRefused, match="Kafka at"):
-        read_log(log, [Place(topic, 0, 0, 1, log.end(identity)[0])], [], lambda _: None)
+        read_log(log, [Span(topic, 0, 0, 1, log.end(identity)[0])], [], lambda _: None)
     with pytest.raises(TopicRefused):
         log.is_compacted(topic)
 
@@ -212,10 +212,10 @@ class Said:
 
 def test_the_group_that_the_client_insists_on_needs_no_rights() -> None:
     """When the broker says so is a matter of chance: before the records, among them, or after."""
-    log, unread = Log("127.0.0.1:1"), {0: Place("orders", 0, 0, 5, 5)}
-    said: Any = [Said(KafkaError.GROUP_AUTHORIZATION_FAILED)]
-    assert _by_partition(log, said, unread) == {}
+    log, unread = Log("127.0.0.1:1"), {0: Span("orders", 0, 0, 5, 5)}
+    messages: Any = [Said(KafkaError.GROUP_AUTHORIZATION_FAILED)]
+    assert _by_partition(log, messages, unread) == {}
     assert list(unread) == [0]
-    said = [Said(KafkaError.TOPIC_AUTHORIZATION_FAILED, 0)]
+    messages = [Said(KafkaError.TOPIC_AUTHORIZATION_FAILED, 0)]
     with pytest.raises(TopicRefused, match="'orders'"):
-        _by_partition(log, said, unread)
+        _by_partition(log, messages, unread)

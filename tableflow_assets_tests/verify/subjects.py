@@ -32,8 +32,8 @@ def avro(schema: Any, value: Any, schema_id: int = 1) -> bytes:
 
 
 def record(called: str = "R", /, **fields: Any) -> dict[str, Any]:
-    known = [{"name": field, "type": kind} for field, kind in fields.items()]
-    return {"type": "record", "name": called, "fields": known}
+    members = [{"name": field, "type": kind} for field, kind in fields.items()]
+    return {"type": "record", "name": called, "fields": members}
 
 
 def logical(kind: str, meaning: str, **more: Any) -> dict[str, Any]:

@@ -27,10 +27,10 @@ from tableflow_assets.decode.columns import ColumnBuilder
 from tableflow_assets.decode.protobuf.source import descriptors
 from tableflow_assets.source.subject import Subject
 from tableflow_assets.tableflow import Tableflow
-from tableflow_assets.verify.columns import as_found, is_same, on_the_wire
+from tableflow_assets.verify.columns import is_same, with_maps, with_times_as_numbers
 from tableflow_assets.verify.keys import Keys
 from tableflow_assets.verify.readers import Reader, Unreadable
-from tableflow_assets.verify.topic_readers import described_by
+from tableflow_assets.verify.topic_readers import reader_for
 from tableflow_assets_tests.verify.subjects import avro, framed, logical, record, subject
 
 NODE = record("Node", n="int", at=logical("long", "timestamp-millis"), below=["null", "Node"])
@@ -111,9 +111,9 @@ def _in_range(value: Any) -> Any:
     limits = {"day": 10**5, "local": 10**15, "zoned": 10**15, "clock": 86_400_000, "at": 10**12}
     if not isinstance(value, dict):
         return value
-    known = {name: _in_range(inner) for name, inner in value.items()}
-    known |= {name: known[name] % limit for name, limit in limits.items() if name in known}
-    return known | ({"price": b"\xff\x00\x01"} if "price" in known else {})
+    fields = {name: _in_range(inner) for name, inner in value.items()}
+    fields |= {name: fields[name] % limit for name, limit in limits.items() if name in fields}
+    return fields | ({"price": b"\xff\x00\x01"} if "price" in fields else {})
 
 
 def protobuf_records() -> Iterator[bytes]:
@@ -157,7 +157,9 @@ def json_records() -> Iterator[bytes]:
         "not in the schema": ["{}"],
     }
     for _ in range(150):
-        chosen = {key: dice.choice(some) for key, some in values.items() if dice.random() < 0.7}
+        chosen = {
+            key: dice.choice(choices) for key, choices in values.items() if dice.random() < 0.7
+        }
         body = ", ".join(f"{json.dumps(key)}: {text}" for key, text in chosen.items())
         yield framed(f"{{{body}}}".encode(), dice.choice((1, 2)))
 
@@ -165,13 +167,13 @@ def json_records() -> Iterator[bytes]:
 def damaged(records: Iterable[bytes]) -> list[bytes]:
     """Each, and once more with one bit flipped, a part cut off, or a byte too many."""
     dice = random.Random(2)  # noqa: S311
-    found = []
+    variants = []
     for data in records:
         flipped = bytearray(data)
         flipped[dice.randrange(len(data))] ^= 1 << dice.randrange(8)
         cut, longer = data[: dice.randrange(len(data))], data + b"\0"
-        found += [data, bytes(flipped), dice.choice((cut, longer))]
-    return [*found, b"", b"\x00", framed(b"\x02x", 9)]
+        variants += [data, bytes(flipped), dice.choice((cut, longer))]
+    return [*variants, b"", b"\x00", framed(b"\x02x", 9)]
 
 
 SUBJECTS = {
@@ -182,34 +184,34 @@ SUBJECTS = {
 
 
 def in_spark(
-    spark: SparkSession, known: Subject, records: list[bytes]
+    spark: SparkSession, subject: Subject, records: list[bytes]
 ) -> tuple[list[dict[str, Any]], IcebergType]:
-    serialization = schemas.described_by(known)
-    kind = serialization.type(ColumnBuilder(known.name))
-    data, read = F.col("data"), F.col("read")
+    serialization = schemas.described_by(subject)
+    kind = serialization.type(ColumnBuilder(subject.name))
+    data, parsed = F.col("data"), F.col("read")
     rows = spark.createDataFrame(list(enumerate(records)), "at int, data binary")
-    problem = serialization.problem(data, read)
+    problem = serialization.problem(data, parsed)
     judged = rows.withColumn("read", serialization.parse(data)).select(
         "at",
         problem.alias("problem"),
-        F.when(problem.isNull(), serialization.typed(read)).alias("typed"),
-        spark_keys.hash_of(serialization.identity(data, read)).alias("hash"),
+        F.when(problem.isNull(), serialization.typed(parsed)).alias("typed"),
+        spark_keys.hash_of(serialization.identity(data, parsed)).alias("hash"),
         serialization.schema_id(data).alias("id"),
     )
-    found = on_the_wire(judged.orderBy("at").toArrow()).to_pylist()
-    return [row | {"typed": as_found(row["typed"], kind)} for row in found], kind
+    results = with_times_as_numbers(judged.orderBy("at").toArrow()).to_pylist()
+    return [row | {"typed": with_maps(row["typed"], kind)} for row in results], kind
 
 
 @pytest.mark.parametrize("name", SUBJECTS)
 def test_both_see_the_same(tableflow: Tableflow, name: str) -> None:
-    known, make = SUBJECTS[name]
+    subject, make = SUBJECTS[name]
     records = damaged(make())
-    rows, kind = in_spark(tableflow.spark, known, records)
-    reader = described_by(known)
+    rows, kind = in_spark(tableflow.spark, subject, records)
+    reader = reader_for(subject)
     different = [
-        (row["problem"], data, seen)
+        (row["problem"], data, problem)
         for row, data in zip(rows, records, strict=True)
-        if (seen := difference(reader, data, row, kind))
+        if (problem := difference(reader, data, row, kind))
     ]
     assert different == []
     good = sum(row["problem"] is None for row in rows)
@@ -219,10 +221,10 @@ def test_both_see_the_same(tableflow: Tableflow, name: str) -> None:
 def difference(reader: Reader, data: bytes, row: dict[str, Any], kind: IcebergType) -> Any:
     try:
         expected = reader.as_column(reader.read(data), (), kind)
-        seen = (expected, Keys(reader, kind).hash(data), reader.schema_id(data))
+        judged = (expected, Keys(reader, kind).hash(data), reader.schema_id(data))
     except Unreadable as error:
         return None if row["problem"] else ("unreadable", str(error), row["typed"])
     if row["problem"]:
         return ("readable", expected)
-    found = (row["typed"], row["hash"], row["id"])
-    return [pair for pair in zip(seen, found, strict=True) if not is_same(*pair)]
+    stored = (row["typed"], row["hash"], row["id"])
+    return [pair for pair in zip(judged, stored, strict=True) if not is_same(*pair)]

@@ -41,16 +41,16 @@ EVERYTHING = record(
 )
 
 
-def type_of(known: Subject) -> IcebergType:
+def type_of(avro_subject: Subject) -> IcebergType:
     """Of the column that the table has for it."""
-    texts = [version.text for version in known.versions]
-    used = [dict(version.references) for version in known.versions]
-    return AvroSchemas(known.name, texts, used).type(ColumnBuilder(known.name))
+    texts = [version.text for version in avro_subject.versions]
+    used = [dict(version.references) for version in avro_subject.versions]
+    return AvroSchemas(avro_subject.name, texts, used).type(ColumnBuilder(avro_subject.name))
 
 
-def typed(known: Subject, data: bytes) -> Any:
-    reader = Avro(known)
-    return reader.as_column(reader.read(data), (), type_of(known))
+def typed(avro_subject: Subject, data: bytes) -> Any:
+    reader = Avro(avro_subject)
+    return reader.as_column(reader.read(data), (), type_of(avro_subject))
 
 
 def test_bytes_are_read_as_fastavro_reads_them() -> None:
@@ -112,18 +112,18 @@ def test_types_of_other_subjects() -> None:
     city = json.dumps(record("shop.City", name="string", in_="shop.Country"))
     country = json.dumps({"type": "enum", "name": "shop.Country", "symbols": ["A", "B"]})
     schema = record("shop.Order", city="City", country="shop.Country")
-    known = subject(schema, references={"city": city, "country": country})
+    orders = subject(schema, references={"city": city, "country": country})
     data = framed(b"\x02x\x02\x00")
-    assert typed(known, data) == {"city": {"name": "x", "in_": "B"}, "country": "A"}
+    assert typed(orders, data) == {"city": {"name": "x", "in_": "B"}, "country": "A"}
 
 
 def test_a_field_that_the_records_version_lacks_is_none_whatever_the_default() -> None:
     first = record(id="int", old="string")
     second = record(id="long", x="double")
     second["fields"][1]["default"] = 1.5
-    known = subject(first, second)
-    assert typed(known, avro(first, {"id": 1, "old": "o"})) == {"id": 1, "x": None, "old": "o"}
-    assert typed(known, avro(second, {"id": 2, "x": 1.0}, 2)) == {"id": 2, "x": 1.0, "old": None}
+    versions = subject(first, second)
+    assert typed(versions, avro(first, {"id": 1, "old": "o"})) == {"id": 1, "x": None, "old": "o"}
+    assert typed(versions, avro(second, {"id": 2, "x": 1.0}, 2)) == {"id": 2, "x": 1.0, "old": None}
 
 
 def test_what_another_version_has_in_a_place_decides_what_the_column_is() -> None:
@@ -162,7 +162,7 @@ def test_types_that_contain_themselves_are_json_text() -> None:
     }
     schema = record(root=node)
     data = avro(schema, {"root": value | {"below": [value]}})
-    told: dict[str, Any] = {
+    content: dict[str, Any] = {
         "decimal": "-1.50",
         "day": "1970-01-02",
         "at": "1970-01-01T00:00:00.000001+00:00",
@@ -173,8 +173,8 @@ def test_types_that_contain_themselves_are_json_text() -> None:
         "below": [],
     }
     row = typed(subject(schema), data)
-    assert is_same(row["root"], json.dumps(told | {"below": [told]}))
-    assert not is_same(row["root"], json.dumps(told))
+    assert is_same(row["root"], json.dumps(content | {"below": [content]}))
+    assert not is_same(row["root"], json.dumps(content))
     assert not is_same(row["root"], None)
     assert not is_same(row["root"], "no JSON")
 
@@ -216,9 +216,9 @@ def test_headers_of_nobody(data: bytes) -> None:
 
 def test_damaged_bytes_are_read_or_unreadable_and_nothing_else() -> None:
     dice = random.Random(5)  # noqa: S311
-    known = subject(EVERYTHING)
-    kind = type_of(known)
-    reader = Avro(known)
+    everything = subject(EVERYTHING)
+    kind = type_of(everything)
+    reader = Avro(everything)
     assert isinstance(kind, StructType)
     for value in generate_many(fastavro.parse_schema(EVERYTHING), 300):
         data = bytearray(avro(EVERYTHING, value))

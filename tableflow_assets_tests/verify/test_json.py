@@ -102,7 +102,7 @@ def test_values_that_do_not_fit(kind: IcebergType, value: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("schema", "value", "fitting", "wrong"),
+    ("schema", "value", "fitting", "unfitting"),
     [
         ({"type": "string"}, '"x"', "x", '"x"'),
         ({"type": ["null", "string"]}, '"x"', "x", '"x"'),
@@ -116,11 +116,11 @@ def test_values_that_do_not_fit(kind: IcebergType, value: str) -> None:
         ({}, "true", "true", "1"),
     ],
 )
-def test_text_and_json_text(schema: Any, value: str, fitting: str, wrong: str) -> None:
+def test_text_and_json_text(schema: Any, value: str, fitting: str, unfitting: str) -> None:
     document = of(a=schema) | {"definitions": {"Name": {"type": "string"}}}
     expected = column(document, f'{{"a": {value}}}', StringType())
     assert is_same(expected, fitting)
-    assert not is_same(expected, wrong)
+    assert not is_same(expected, unfitting)
     assert not is_same(expected, None)
 
 

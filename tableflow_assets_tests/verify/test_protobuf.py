@@ -40,15 +40,15 @@ def message(text: str, name: str = "p.M") -> Any:
     return message_factory.GetMessageClass(pool.FindMessageTypeByName(name))()
 
 
-def type_of(known: Subject, name: str | None = None) -> IcebergType:
-    versions = [(v.schema_id, v.text, dict(v.references)) for v in known.versions]
-    schemas = ProtobufSchemas(known.name, versions, name)
-    return StructType(*schemas.columns(ColumnBuilder(known.name)))
+def type_of(proto_subject: Subject, name: str | None = None) -> IcebergType:
+    versions = [(v.schema_id, v.text, dict(v.references)) for v in proto_subject.versions]
+    schemas = ProtobufSchemas(proto_subject.name, versions, name)
+    return StructType(*schemas.columns(ColumnBuilder(proto_subject.name)))
 
 
-def typed(known: Subject, data: bytes, name: str | None = None) -> Any:
-    reader = Protobuf(known, name)
-    return reader.as_column(reader.read(data), (), type_of(known, name))
+def typed(proto_subject: Subject, data: bytes, name: str | None = None) -> Any:
+    reader = Protobuf(proto_subject, name)
+    return reader.as_column(reader.read(data), (), type_of(proto_subject, name))
 
 
 @pytest.fixture(scope="module")
@@ -127,22 +127,22 @@ def test_versions_and_a_chosen_message() -> None:
     """Renamed to another package, moved in its file, wider, with a field more and one less."""
     first = 'syntax = "proto3"; message M { int32 id = 1; string old = 2; }'
     second = 'syntax = "proto3"; package p; message A {} message M { int64 id = 1; bytes new = 3; }'
-    known = subject(first, second, kind="PROTOBUF")
+    versions = subject(first, second, kind="PROTOBUF")
     old = message(first, "M")
     old.id, old.old = 1, "o"
     new = message(second)
     new.id, new.new = 2**40, b"n"
-    reader = Protobuf(known, "p.M")
+    reader = Protobuf(versions, "p.M")
     of_first = framed(b"\0" + old.SerializeToString(), 1)
     of_second = framed(b"\x02\x02" + new.SerializeToString(), 2)
-    assert typed(known, of_first, "p.M") == {"id": 1, "new": None, "old": "o"}
-    assert typed(known, of_second, "p.M") == {"id": 2**40, "new": b"n", "old": None}
+    assert typed(versions, of_first, "p.M") == {"id": 1, "new": None, "old": "o"}
+    assert typed(versions, of_second, "p.M") == {"id": 2**40, "new": b"n", "old": None}
     assert reader.identity(of_first, None) == of_first[5:]
     assert (reader.schema_id(of_first), reader.schema_id(of_second)) == (1, 2)
     with pytest.raises(Unreadable):
         reader.read(framed(b"\0", 2))  # an A
     with pytest.raises(Unreadable):
-        Protobuf(known).read(of_second)  # without a name, it is the newest's first: A
+        Protobuf(versions).read(of_second)  # without a name, it is the newest's first: A
 
 
 @pytest.mark.parametrize(

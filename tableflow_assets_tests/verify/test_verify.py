@@ -26,11 +26,11 @@ from tableflow_assets.table.ledger import (
 )
 from tableflow_assets.tableflow import Tableflow
 from tableflow_assets.verify import by_record, read_log
-from tableflow_assets.verify.dropped import Dropped, DroppedOffsets, Gone
+from tableflow_assets.verify.dropped import Dropped, DroppedOffsets, PartitionDrops
 from tableflow_assets.verify.keys import Keys
 from tableflow_assets.verify.provable import Provable
-from tableflow_assets.verify.read_table import Aside
-from tableflow_assets.verify.result import NONE, Place
+from tableflow_assets.verify.read_table import SetAside
+from tableflow_assets.verify.result import NONE, Span
 from tableflow_assets.verify.verify import PartitionResult, verify
 from tableflow_assets_tests.support.kafka_topics import PAYMENT, KafkaTopic, framed, payments
 from tableflow_assets_tests.support.ports import closed_port
@@ -43,7 +43,7 @@ from tableflow_assets_tests.support.tables import (
 )
 from tableflow_assets_tests.table import damage
 
-PLACE = Place("orders", 0, start=0, committed=10, end=10)
+SPAN = Span("orders", 0, start=0, committed=10, end=10)
 ENTRY = Entry("orders", "cluster", "topic", origin={0: 0}, start={0: 0}, end={0: 10})
 
 
@@ -55,15 +55,15 @@ def compare(
     expected: list[int],
     rows: list[int],
     dead: list[int],
-    place: Place = PLACE,
+    span: Span = SPAN,
     entry: Entry = ENTRY,
     compacted: bool = False,
-    gone: Gone | None = None,
+    drops: PartitionDrops | None = None,
 ) -> PartitionResult:
     provable = Provable(entry.origin, entry, lambda: compacted)
-    aside = Aside({0: numbers(dead)}, {})
+    set_aside = SetAside({0: numbers(dead)}, {})
     return by_record.compare(
-        place, numbers(expected), NONE, gone or Gone(), numbers(rows), aside, provable
+        span, numbers(expected), NONE, drops or PartitionDrops(), numbers(rows), set_aside, provable
     )
 
 
@@ -136,7 +136,7 @@ def test_rows_older_than_the_log_are_judged_as_far_as_possible(
     rows: list[int], unexpected: int, unproven: int
 ) -> None:
     entry = replace(ENTRY, lost=((0, 2, 5),))
-    result = compare([5, 6], rows, [], replace(PLACE, start=5), entry)
+    result = compare([5, 6], rows, [], replace(SPAN, start=5), entry)
     assert (result.unexpected, result.unproven, result.missing) == (unexpected, unproven, 0)
     assert result.duplicated == len(rows) - len(set(rows))
 
@@ -151,25 +151,27 @@ def test_what_compaction_took_from_the_log_is_not_held_against_the_table() -> No
 
 
 def test_what_retention_dropped_is_not_missing_and_must_not_be_a_row() -> None:
-    result = compare([0, 1, 2, 3], [2, 3], [], gone=Gone(numbers([0, 1])))
+    result = compare([0, 1, 2, 3], [2, 3], [], drops=PartitionDrops(numbers([0, 1])))
     assert result.ok
     assert (result.records, result.expected, result.dropped) == (4, 2, 2)
-    result = compare([0, 1, 2, 3], [1, 2, 3], [], gone=Gone(numbers([0, 1]), numbers([1])))
+    result = compare(
+        [0, 1, 2, 3], [1, 2, 3], [], drops=PartitionDrops(numbers([0, 1]), numbers([1]))
+    )
     assert (result.unexpected, result.first_unexpected, result.missing) == (1, 1, 0)
     # The log has lost the record too: then the row's own timestamp tells.
-    place = replace(PLACE, start=2)
-    result = compare([2, 3], [0, 1, 2, 3], [], place, gone=Gone(rows=numbers([1])))
+    span = replace(SPAN, start=2)
+    result = compare([2, 3], [0, 1, 2, 3], [], span, drops=PartitionDrops(rows=numbers([1])))
     assert (result.unexpected, result.first_unexpected, result.unproven) == (1, 1, 1)
 
 
 def test_dropped_is_what_is_older_and_was_read_by_then() -> None:
     pairs = (DroppedBefore(100, {0: 3, 1: 1}), DroppedBefore(50, {0: 9}))
     dropped = Dropped(replace(ENTRY, dropped=pairs))
-    heard = DroppedOffsets(dropped)
+    offsets = DroppedOffsets(dropped)
     times = [99, 100, 40, 99, 49, 50, 1]
     for partition in (0, 1, 2):
-        heard.hear(partition, [FakeRecord(*one) for one in enumerate(times)])
-    assert [heard.of(p).tolist() for p in (0, 1, 2, 3)] == [[0, 2, 4, 6], [0], [], []]
+        offsets.hear(partition, [FakeRecord(*fields) for fields in enumerate(times)])
+    assert [offsets.of(p).tolist() for p in (0, 1, 2, 3)] == [[0, 2, 4, 6], [0], [], []]
     assert dropped.latest == datetime(1970, 1, 1, 0, 0, 0, 100_000, UTC)
     assert Dropped(ENTRY).latest is None
 
@@ -260,8 +262,8 @@ def test_the_newest_commit_can_be_compared_alone(
     damage.write_newest_commit_otherwise(pipeline, lambda rows: rows.slice(0, 1))
     assert judgement(pipeline, newest_commit_only=True).missing == 1
     damage.write_newest_commit_otherwise(pipeline, lambda rows: pa.concat_tables([rows, rows]))
-    found = judgement(pipeline, newest_commit_only=True)
-    assert (found.missing, found.duplicated) == (1, 1)
+    result = judgement(pipeline, newest_commit_only=True)
+    assert (result.missing, result.duplicated) == (1, 1)
 
 
 def test_records_that_the_table_has_not_read_yet_are_not_missing(
@@ -272,9 +274,9 @@ def test_records_that_the_table_has_not_read_yet_are_not_missing(
 
 
 def test_progress_adds_up_to_the_records_of_the_log(pipeline: Pipeline) -> None:
-    seen: list[int] = []
-    compared(pipeline, on_progress=seen.append)
-    assert sum(seen) >= 7
+    counts: list[int] = []
+    compared(pipeline, on_progress=counts.append)
+    assert sum(counts) >= 7
 
 
 def test_a_branch_is_compared_before_it_becomes_the_table(pipeline: Pipeline) -> None:
@@ -340,9 +342,9 @@ def test_a_letter_that_was_replayed_must_be_a_row(
     entry = replace(entry, kind="replay", start=entry.end, replays=("R",))
     nothing = table.schema().as_arrow().empty_table()
     table.append(nothing, snapshot_properties={PROPERTY: entry.to_property()})
-    found = judgement(pipeline)
-    assert (found.dead_letters, found.missing, found.first_missing) == (1, 1, 3)
-    assert found.ledger_ok
+    result = judgement(pipeline)
+    assert (result.dead_letters, result.missing, result.first_missing) == (1, 1, 3)
+    assert result.ledger_ok
 
 
 def test_in_a_history_null_values_are_rows(tableflow: Tableflow, kafka_topic: KafkaTopic) -> None:
@@ -423,10 +425,10 @@ def test_a_compacted_log_has_lost_records_that_the_table_keeps(
 
 def compact(topic: KafkaTopic) -> None:
     """Have the cleaner run as soon as it may."""
-    wanted = {"cleanup.policy": "compact", "segment.ms": "100", "min.cleanable.dirty.ratio": "0.01"}
+    config = {"cleanup.policy": "compact", "segment.ms": "100", "min.cleanable.dirty.ratio": "0.01"}
     entries = [
         ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
-        for name, value in wanted.items()
+        for name, value in config.items()
     ]
     resource = ConfigResource(ResourceType.TOPIC, topic.name, incremental_configs=entries)
     topic._admin.incremental_alter_configs([resource])[resource].result(30)
@@ -462,7 +464,7 @@ def test_a_commit_that_was_written_twice_breaks_the_ledger(pipeline: Pipeline) -
         ({"start": {0: 8, 1: 0}, "end": {0: 8, 1: 0}}, "begins at 8, the entry before ends at 7"),
         ({"start": {0: 7, 1: 0}, "end": {0: 6, 1: 0}}, "goes from 7 to 6"),
         ({"start": {1: 0}, "end": {1: 0}}, "no longer in the ledger"),
-        ({"lineage": "another"}, "its lineage is another"),
+        ({"lineage": "another"}, "its lineage differs"),
         ({"topic_id": "another"}, "read from the topic with the id another"),
         ({"origin": {0: 4, 1: 0}}, "its origin is 4"),
         (
@@ -507,8 +509,8 @@ def test_a_topic_without_a_table_has_nothing_to_compare(
     # Between a table's creation and its first snapshot, too.
     kafka_topic.register(PAYMENT)
     tableflow.catalog.ensure_namespace()
-    place = tableflow.catalog.identifier(topic.table)
-    tableflow.catalog.iceberg.create_table(place, pa.schema([pa.field("id", pa.int32())]))
+    identifier = tableflow.catalog.identifier(topic.table)
+    tableflow.catalog.iceberg.create_table(identifier, pa.schema([pa.field("id", pa.int32())]))
     assert verify(tableflow.log, tableflow.catalog, topic) == []
 
 
@@ -516,4 +518,4 @@ def test_a_broker_that_falls_silent_is_named(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(read_log, "SILENCE_SECONDS", 0.5)
     address = f"127.0.0.1:{closed_port()}"
     with pytest.raises(ServerUnreachable, match=f"Kafka at {address}"):
-        read_log.read_log(Log(address), [PLACE], [], lambda _: None)
+        read_log.read_log(Log(address), [SPAN], [], lambda _: None)

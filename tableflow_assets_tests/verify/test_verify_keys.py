@@ -49,9 +49,9 @@ def clean(pipeline: Pipeline) -> list[PartitionResult]:
 
 
 def faults(results: list[PartitionResult], partition: int = 0) -> tuple[int, int, int]:
-    found = results[partition]
-    assert not found.ok
-    return (found.missing, found.duplicated, found.unexpected)
+    result = results[partition]
+    assert not result.ok
+    return (result.missing, result.duplicated, result.unexpected)
 
 
 @pytest.fixture

@@ -138,13 +138,13 @@ def test_a_changed_place_is_named(tableflow: Tableflow, kafka_topic: KafkaTopic)
 
 def record(**fields: Any) -> dict[str, Any]:
     """Fields by name: a type, or a type and a default."""
-    known = [
+    members = [
         {"name": name, "type": kind[0], "default": kind[1]}
         if isinstance(kind, tuple)
         else {"name": name, "type": kind}
         for name, kind in fields.items()
     ]
-    return {"type": "record", "name": "Order", "fields": known}
+    return {"type": "record", "name": "Order", "fields": members}
 
 
 def test_records_of_all_versions_are_what_their_schema_says(

@@ -50,13 +50,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property, reduce
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pyiceberg.types import IcebergType
 
 from tableflow_assets.base.errors import IncompatibleSchema
 from tableflow_assets.decode.column_names import column_name
 from tableflow_assets.decode.columns import ColumnBuilder, Path
+from tableflow_assets.decode.json.keywords import (
+    doc_of,
+    implied_type,
+    leaf_of,
+    ordered_keys,
+    shape_of_values,
+)
 from tableflow_assets.decode.json.refs import RefNotFound, SchemaNode, root_of
 from tableflow_assets.decode.json.shape import (
     Leaf,
@@ -78,20 +85,6 @@ MOST_LEVELS = 64
 MOST_COLUMN_LEVELS = 8  # Spark Connect's client cannot send the expressions for more than 10
 
 _REFS = ("$ref", "$dynamicRef", "$recursiveRef")
-_FORMATS = {"date": Leaf.DATE, "date-time": Leaf.TIMESTAMP}
-_CONNECT_NUMBERS = {
-    "int8": Leaf.INT,
-    "int16": Leaf.INT,
-    "int32": Leaf.INT,
-    "int64": Leaf.LONG,
-    "float32": Leaf.FLOAT,
-    "float64": Leaf.DOUBLE,
-    "bytes": Leaf.JSON,  # a Decimal
-}
-_CONNECT_INTEGERS = {
-    "org.apache.kafka.connect.data.Date": Leaf.EPOCH_DAYS,
-    "org.apache.kafka.connect.data.Timestamp": Leaf.EPOCH_MILLIS,
-}
 
 
 class JsonSchemas:
@@ -182,7 +175,7 @@ class _Version:
                 *(self._any(_subschemas(node, key), path, enclosing) for key in ("oneOf", "anyOf")),
             ]
         shape = reduce(both, (part.shape for part in parts))
-        docs = (_own_doc(schema), *(part.doc for part in parts))
+        docs = (doc_of(schema), *(part.doc for part in parts))
         return _Documented(shape, next((doc for doc in docs if doc), None))
 
     def _target(self, node: SchemaNode, ref: str, path: Path) -> SchemaNode:
@@ -206,9 +199,9 @@ class _Version:
 
     def _own(self, node: SchemaNode, path: Path, enclosing: frozenset[int]) -> Shape:
         """What a schema says without its `$ref`s and combinations."""
-        kinds = node.schema.get("type", _implied_type(node.schema))
+        kinds = node.schema.get("type", implied_type(node.schema))
         if kinds is None:
-            return _of_values(node.schema)
+            return shape_of_values(node.schema)
         shapes = [
             self._typed(kind, node, path, enclosing)
             for kind in (kinds if isinstance(kinds, list) else [kinds])
@@ -222,14 +215,14 @@ class _Version:
             return self._object(node, path, enclosing)
         if kind == "array":
             return self._array(node, path, enclosing)
-        return _leaf(kind, node.schema)
+        return leaf_of(kind, node.schema)
 
     def _object(self, node: SchemaNode, path: Path, enclosing: frozenset[int]) -> Shape:
         schema, properties = node.schema, node.schema.get("properties")
         if isinstance(properties, dict) and properties:
             members = [
                 self._property(key, node.within(properties[key]), path, enclosing)
-                for key in _in_order(properties)
+                for key in ordered_keys(properties)
                 if properties[key] is not False
             ]
             return Struct(tuple(members)) if members else Leaf.JSON
@@ -255,66 +248,6 @@ class _Version:
         return ListOf(self._read(node.within(items), (*path, "element"), enclosing).shape)
 
 
-def _leaf(kind: object, schema: dict[str, Any]) -> Leaf:
-    if kind == "null":
-        return Leaf.NULL
-    if kind == "boolean":
-        return Leaf.BOOLEAN
-    if kind == "string":
-        return _string(schema)
-    connect_type = str(schema.get("connect.type"))
-    if kind == "integer":
-        logical = _CONNECT_INTEGERS.get(str(schema.get("title")))
-        return logical or _CONNECT_NUMBERS.get(connect_type, Leaf.LONG)
-    if kind == "number":
-        return _CONNECT_NUMBERS.get(connect_type, Leaf.DOUBLE)
-    return Leaf.JSON
-
-
-def _string(schema: dict[str, Any]) -> Leaf:
-    is_base64 = str(schema.get("contentEncoding")).lower() == "base64"
-    if is_base64 or schema.get("connect.type") == "bytes":
-        return Leaf.BYTES
-    return _FORMATS.get(str(schema.get("format")), Leaf.STRING)
-
-
-def _implied_type(schema: dict[str, Any]) -> str | None:
-    """The type that a schema's other keywords imply, if it has no `type`."""
-    if "properties" in schema or "additionalProperties" in schema:
-        return "object"
-    return "array" if "items" in schema or "prefixItems" in schema else None
-
-
-def _of_values(schema: dict[str, Any]) -> Shape:
-    values = [schema["const"]] if "const" in schema else schema.get("enum")
-    if not isinstance(values, list) or not values:
-        return Leaf.JSON
-    return reduce(either, (_of_value(value) for value in values))
-
-
-def _of_value(value: object) -> Shape:
-    if isinstance(value, int) and not isinstance(value, bool):
-        return Leaf.LONG if -(2**63) <= value < 2**63 else Leaf.JSON
-    kinds = {type(None): Leaf.NULL, bool: Leaf.BOOLEAN, float: Leaf.DOUBLE, str: Leaf.STRING}
-    return kinds.get(type(value), Leaf.JSON)
-
-
 def _subschemas(node: SchemaNode, key: str) -> list[SchemaNode]:
     schemas = node.schema.get(key)
     return [node.within(schema) for schema in schemas] if isinstance(schemas, list) else []
-
-
-def _in_order(properties: dict[str, Any]) -> list[str]:
-    """As written, unless they are numbered, as by Kafka Connect, which writes them in any order."""
-    numbers = {
-        key: schema.get("connect.index") if isinstance(schema, dict) else None
-        for key, schema in properties.items()
-    }
-    if all(isinstance(number, int) for number in numbers.values()):
-        return sorted(properties, key=lambda key: int(numbers[key] or 0))
-    return list(properties)
-
-
-def _own_doc(schema: dict[str, Any]) -> str | None:
-    docs = (schema.get("description"), schema.get("title"))
-    return next((doc for doc in docs if isinstance(doc, str) and doc), None)
