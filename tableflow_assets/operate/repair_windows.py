@@ -35,7 +35,7 @@ class Span:
 
 
 def spans_to_read(
-    table: Table, topic: Topic, lost: Sequence[LostFile]
+    table: Table, topic: Topic, damaged: Sequence[LostFile]
 ) -> list[tuple[Span, list[LostFile]]]:
     """The windows to read, with the lost files whose rows come back with them.
 
@@ -45,10 +45,10 @@ def spans_to_read(
     head = table.current_snapshot()
     all_spans = [
         span
-        for file, spec_id in (all_files(table, head) if head and lost else ())
+        for file, spec_id in (all_files(table, head) if head and damaged else ())
         if file.content == DataFileContent.DATA and (span := _span(table, file, spec_id))
     ]
-    lost_spans = [(_required_span(table, topic, file), file) for file in lost]
+    lost_spans = [(_required_span(table, topic, file), file) for file in damaged]
     reads = []
     for joined in _joined([*all_spans, *(span for span, _ in lost_spans)]):
         if files_inside := [file for span, file in lost_spans if span.overlaps(joined)]:
@@ -56,10 +56,10 @@ def spans_to_read(
     return reads
 
 
-def lost_offsets(table: Table, lost: LostFile, earliest: Mapping[int, int]) -> str:
+def lost_offsets(table: Table, damaged: LostFile, earliest: Mapping[int, int]) -> str:
     """In words: the offsets in the file that the log no longer holds; empty if there are none."""
-    partitions = _bounds(table, lost.file, "_kafka.partition")
-    offsets = _bounds(table, lost.file, "_kafka.offset")
+    partitions = _bounds(table, damaged.file, "_kafka.partition")
+    offsets = _bounds(table, damaged.file, "_kafka.offset")
     parts = []
     for partition, begin in sorted(earliest.items()):
         if partitions and not partitions[0] <= partition <= partitions[1]:
@@ -83,11 +83,11 @@ def _joined(spans: Iterable[Span]) -> list[Span]:
     return joined
 
 
-def _required_span(table: Table, topic: Topic, lost: LostFile) -> Span:
-    span = _span(table, lost.file, lost.spec_id)
+def _required_span(table: Table, topic: Topic, damaged: LostFile) -> Span:
+    span = _span(table, damaged.file, damaged.spec_id)
     if span is None:
         raise TableDamaged(
-            f"{lost}, and the table is not laid out by windows: none can be replaced on its own.",
+            f"{damaged}, and the table is not laid out by windows: none can be replaced on its own.",
             f"Rebuild the table from the log: tableflow rebuild {topic.name}",
         )
     return span

@@ -39,15 +39,15 @@ def dropped_in_all(entries: Iterable[Entry]) -> Drops:
     return reduce(_dropped_in_both, (entry.dropped for entry in entries))
 
 
-def _dropped_in_both(left: Drops, right: Drops) -> Drops:
+def _dropped_in_both(first: Drops, second: Drops) -> Drops:
     return _without_covered(
         tuple(
             DroppedBefore(
                 min(a.before, b.before),
                 {p: min(offset, b.end.get(p, 0)) for p, offset in a.end.items()},
             )
-            for a in left
-            for b in right
+            for a in first
+            for b in second
         )
     )
 

@@ -65,8 +65,8 @@ def objects_of(pipeline: Pipeline, suffix: str = "") -> Iterator[tuple[str, byte
     location = table_of(pipeline, suffix).location().removeprefix("s3://")
     bucket, _, folder = location.partition("/")
     for page in store.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=f"{folder}/"):
-        for one in page.get("Contents", ()):
-            yield one["Key"], store.get_object(Bucket=bucket, Key=one["Key"])["Body"].read()
+        for item in page.get("Contents", ()):
+            yield item["Key"], store.get_object(Bucket=bucket, Key=item["Key"])["Body"].read()
 
 
 def content_of(name: str, data: bytes) -> str:
@@ -93,8 +93,8 @@ def landed(tableflow: Tableflow, topic: KafkaTopic, mode: str, **options: Any) -
     pipeline = pipeline_of(tableflow, topic, mode=mode, key_buckets=2, **options)
     for number in range(3):
         send(topic, number)
-        for other in range(4):
-            send(topic, 10 * (other + 1) + number, key=f"other-{other}", partition=1)
+        for other_key in range(4):
+            send(topic, 10 * (other_key + 1) + number, key=f"other-{other_key}", partition=1)
         pipeline.catch_up()
     return pipeline
 
@@ -107,7 +107,7 @@ def test_no_object_of_the_table_holds_the_key_afterwards(
     tableflow: Tableflow, kafka_topic: KafkaTopic, mode: str
 ) -> None:
     pipeline = landed(tableflow, kafka_topic, mode)
-    others = [number for number in ids_of(pipeline) if number >= 10]
+    other_ids = [number for number in ids_of(pipeline) if number >= 10]
     before, committed = (
         len(table_of(pipeline).snapshots()),
         read_ledger(table_of(pipeline)).committed,
@@ -117,7 +117,7 @@ def test_no_object_of_the_table_holds_the_key_afterwards(
     report = forget(pipeline, KEY, run_id="erase-1")
 
     assert objects_with_the_key(pipeline) == []
-    assert ids_of(pipeline) == others
+    assert ids_of(pipeline) == other_ids
     assert report.erased
     assert (report.table.rows, report.table.files) == ({"append": 3, "upsert": 1}[mode], 3)
     assert (report.table.snapshots, report.table.refs) == (before, ())
@@ -222,12 +222,12 @@ def test_tags_and_branches_that_hold_the_key_go_and_others_stay(
     rebuild(pipeline)
     (of_rebuild,) = (name for name in table_of(pipeline).refs() if "before_rebuild" in name)
 
-    found = find(pipeline, KEY)
-    assert set(found.table.refs) == {"somebodys", of_rebuild}
+    dry_run = find(pipeline, KEY)
+    assert set(dry_run.table.refs) == {"somebodys", of_rebuild}
     report = forget(pipeline, KEY)
 
     assert set(report.table.refs) == {"somebodys", of_rebuild}
-    assert report.table.snapshots == found.table.snapshots
+    assert report.table.snapshots == dry_run.table.snapshots
     assert set(table_of(pipeline).refs()) == {"main", TAG, "year_end"}
     assert table_of(pipeline).scan(snapshot_id=_snapshot(pipeline, "year_end")).count() == 1
     assert objects_with_the_key(pipeline) == []
@@ -245,13 +245,13 @@ def test_a_dry_run_tells_the_same_and_changes_nothing(
 ) -> None:
     pipeline = landed(tableflow, kafka_topic, "upsert")
     before = table_of(pipeline).metadata_location, sorted(n for n, _ in objects_of(pipeline))
-    found = find(pipeline, KEY)
-    assert not found.erased
+    report = find(pipeline, KEY)
+    assert not report.erased
     assert (
         table_of(pipeline).metadata_location,
         sorted(n for n, _ in objects_of(pipeline)),
     ) == before
-    assert forget(pipeline, KEY) == replace(found, erased=True)
+    assert forget(pipeline, KEY) == replace(report, erased=True)
 
 
 def test_a_key_that_nobody_has_costs_no_commit(
@@ -428,8 +428,8 @@ def test_a_key_with_a_schema_is_given_as_json_whatever_version_wrote_it(
     assert ids_of(pipeline) == [3]  # another region, another key
     rebuild(pipeline)
     assert ids_of(pipeline) == [3]
-    for other in ("append", "upsert"):
-        rebuilt = pipeline_of(tableflow, kafka_topic, mode=other, key_buckets=2)
+    for new_mode in ("append", "upsert"):
+        rebuilt = pipeline_of(tableflow, kafka_topic, mode=new_mode, key_buckets=2)
         rebuild(rebuilt)
         assert ids_of(rebuilt) == [3]
 

@@ -106,12 +106,12 @@ def test_every_state_is_told_and_found_again_by_its_moment(
     assert changes(created) == ("created", 0, 0, 0)
     assert (compaction.files_added, compaction.files_removed, compaction.files) == (1, 2, 1)
     assert (second.run_id, second.place, foreign.place) == ("run-2", "main", "current")
-    offsets = [one.offsets for one in (foreign, compaction, second, first)]
+    offsets = [state.offsets for state in (foreign, compaction, second, first)]
     assert offsets == [None, {0: 4, 1: 0}, {0: 4, 1: 0}, {0: 2, 1: 0}]
     assert foreign.refs == ("main",)
     assert first.delta_version is not None
     assert second.delta_version == first.delta_version + 1
-    assert [one.snapshot_id for one in history.states(limit=1)] == [foreign.snapshot_id]
+    assert [state.snapshot_id for state in history.states(limit=1)] == [foreign.snapshot_id]
 
     def at(time: datetime) -> int:
         return history.at(Moment("then", time=time)).snapshot_id
@@ -140,11 +140,11 @@ def test_half_a_commit_is_no_state_and_a_tag_outlives_expiry(
         pipeline.catch_up()
     table = table_of(pipeline)
     states = History(table).states()
-    assert [changes(one) for one in states[:2]] == [("records", 1, 1, 1)] * 2
+    assert [changes(state) for state in states[:2]] == [("records", 1, 1, 1)] * 2
     assert len(states) == 4
-    everything = History(table).states(also_unseen=True)
-    halves = [one for one in everything if one.place == "off main"]
-    assert [one.operation for one in halves] == ["part of a commit"] * 2
+    all_states = History(table).states(also_unseen=True)
+    halves = [state for state in all_states if state.place == "off main"]
+    assert [state.operation for state in halves] == ["part of a commit"] * 2
 
     first = states[2].snapshot_id
     assert create_tag(tableflow.catalog, table, "release", moment(str(first)), None) == first
@@ -161,7 +161,7 @@ def test_half_a_commit_is_no_state_and_a_tag_outlives_expiry(
     expire = "older_than => TIMESTAMP '2100-01-01 00:00:00', retain_last => 1"
     call(pipeline, "expire_snapshots", expire)
     history = History(table_of(pipeline))
-    assert [(one.place, one.snapshot_id) for one in history.states()] == [
+    assert [(state.place, state.snapshot_id) for state in history.states()] == [
         ("current", head_of(pipeline)),
         ("tagged", first),
     ]

@@ -1,4 +1,4 @@
-"""A table built anew from the log: its readers see the old rows, then the new ones, nothing between."""
+"""A table rebuilt from the log: its readers see the old rows, then the new ones, nothing between."""
 
 from __future__ import annotations
 
@@ -58,12 +58,12 @@ def test_a_rebuild_of_a_right_table_changes_no_row(
     pipeline = pipeline_of(tableflow, kafka_topic, max_records=6)
     pipeline.catch_up()
     before = rows_of(pipeline)
-    planned: list[int] = []
-    done = rebuild(pipeline, "the-run", on_plan=planned.append)
-    assert (done.rows, done.dead_letters) == (9, 1)
-    assert planned == [10]
+    plan_sizes: list[int] = []
+    committed = rebuild(pipeline, "the-run", on_plan=plan_sizes.append)
+    assert (committed.rows, committed.dead_letters) == (9, 1)
+    assert plan_sizes == [10]
     assert rows_of(pipeline) == before
-    assert done.snapshots == (head_of(pipeline),)
+    assert committed.snapshots == (head_of(pipeline),)
     ledger = read_ledger(table_of(pipeline))
     assert ledger.committed == {0: 10, 1: 0}
     assert (ledger.entry.run_id, len(ledger.entry.lineage)) == ("the-run", 12)
@@ -76,8 +76,8 @@ def test_a_rebuild_of_a_right_table_changes_no_row(
     # A later run goes on where the rebuild ended.
     kafka_topic.send(PAYMENT, payments(2, first=9), partition=1)
     kafka_topic.send_bytes([b"worse"], partition=1)
-    done = pipeline.catch_up()
-    assert (done.rows, done.dead_letters) == (2, 1)
+    committed = pipeline.catch_up()
+    assert (committed.rows, committed.dead_letters) == (2, 1)
     assert sum(result.dead_letters for result in verified(pipeline)) == 2
 
 
@@ -140,20 +140,20 @@ def test_a_run_that_commits_during_a_rebuild_loses_and_doubles_nothing(
     send_updates(kafka_topic)
     pipeline = pipeline_of(tableflow, kafka_topic, mode=mode)
     pipeline.catch_up()
-    seen: list[list[int]] = []
+    rows_read: list[list[int]] = []
 
-    def another_run(_step: Plan, _done: Committed) -> None:
-        seen.append(ids_of(pipeline))
-        if len(seen) == 1:
+    def another_run(_step: Plan, _committed: Committed) -> None:
+        rows_read.append(ids_of(pipeline))
+        if len(rows_read) == 1:
             kafka_topic.send(PAYMENT, payments(1, 6), key=b"k0", partition=1)
             assert pipeline.catch_up().rows == 1
-            seen.append(ids_of(pipeline))
+            rows_read.append(ids_of(pipeline))
 
-    done = rebuild(pipeline, on_commit=another_run)
-    assert done.rows == 7
+    committed = rebuild(pipeline, on_commit=another_run)
+    assert committed.rows == 7
     rows = {"append": [0, 1, 2, 3, 4, 5], "upsert": [3, 4, 5]}[mode]
     after = {"append": [*rows, 6], "upsert": [4, 5, 6]}[mode]
-    assert seen == [rows, after, after]
+    assert rows_read == [rows, after, after]
     assert ids_of(pipeline) == after
     assert old_rows(pipeline) == [after]
     assert branches_of(pipeline) == []
@@ -201,12 +201,12 @@ def test_the_branch_of_a_killed_rebuild_disturbs_nobody(
     with pytest.raises(Interruption), pytest.MonkeyPatch.context() as patched:
         patched.setattr(commits, "drop_branch", interrupt)  # as if there was no time for it
         rebuild(pipeline, on_commit=interrupt)
-    (left,) = branches_of(pipeline)
+    (branch,) = branches_of(pipeline)
     kafka_topic.send(PAYMENT, payments(1, first=3), partition=0)
     assert pipeline.catch_up().rows == 1
     verified(pipeline)
     assert rebuild(pipeline).rows == 4
-    assert branches_of(pipeline) == [left]
+    assert branches_of(pipeline) == [branch]
     assert ids_of(pipeline) == [0, 1, 2, 3]
     verified(pipeline)
 
@@ -249,14 +249,14 @@ def test_readers_never_see_a_half_of_it_nor_can_runs_in_the_new_mode_add_to_the_
     send_updates(kafka_topic)
     append = pipeline_of(tableflow, kafka_topic)
     append.catch_up()
-    seen: set[tuple[int, ...]] = set()
-    done = threading.Event()
+    rows_read: set[tuple[int, ...]] = set()
+    is_over = threading.Event()
 
     def read() -> None:
-        while not done.is_set():
-            seen.add(tuple(ids_of(append)))
+        while not is_over.is_set():
+            rows_read.add(tuple(ids_of(append)))
 
-    def another_run(_step: Plan, _done: Committed) -> None:
+    def another_run(_step: Plan, _committed: Committed) -> None:
         with pytest.raises(ModeChanged, match="made in mode append"):
             pipeline_of(tableflow, kafka_topic, mode="upsert").catch_up()
 
@@ -266,11 +266,11 @@ def test_readers_never_see_a_half_of_it_nor_can_runs_in_the_new_mode_add_to_the_
         upsert = pipeline_of(tableflow, kafka_topic, mode="upsert", max_records=4)
         rebuild(upsert, on_commit=another_run)
     finally:
-        done.set()
+        is_over.set()
         reader.join()
     assert ids_of(upsert) == [3, 4, 5]
-    assert seen | {(3, 4, 5)} == {(0, 1, 2, 3, 4, 5), (3, 4, 5)}
-    assert (0, 1, 2, 3, 4, 5) in seen
+    assert rows_read | {(3, 4, 5)} == {(0, 1, 2, 3, 4, 5), (3, 4, 5)}
+    assert (0, 1, 2, 3, 4, 5) in rows_read
     verified(upsert)
 
 

@@ -75,8 +75,12 @@ def test_a_window_is_replaced_by_what_the_log_has_of_it_and_other_windows_keep_t
     pipeline.catch_up()
     before, letters, files = rows_of(pipeline), letters_of(pipeline), files_of(pipeline)
     lose_rows(pipeline, "id = 1 OR id = 5")
-    done = rebuild_windows(pipeline, MONDAY, TUESDAY, "the-run")
-    assert (done.rows, done.dead_letters, done.snapshots) == (4, 0, (head_of(pipeline),))
+    committed = rebuild_windows(pipeline, MONDAY, TUESDAY, "the-run")
+    assert (committed.rows, committed.dead_letters, committed.snapshots) == (
+        4,
+        0,
+        (head_of(pipeline),),
+    )
     assert rows_of(pipeline) == before
     assert letters_of(pipeline) == letters
     assert unchanged(files, files_of(pipeline)) == 2

@@ -40,19 +40,19 @@ def files_with(pipeline: Pipeline, where: str) -> list[str]:
 
 
 def lose(pipeline: Pipeline, where: str) -> list[str]:
-    lost = files_with(pipeline, where)
-    assert lost
+    files = files_with(pipeline, where)
+    assert files
     root = delta_root(table_of(pipeline)) + "/"
-    store_of(pipeline).delete([path.removeprefix(root) for path in lost])
-    return lost
+    store_of(pipeline).delete([path.removeprefix(root) for path in files])
+    return files
 
 
 def assert_sound(pipeline: Pipeline) -> None:
     verified(pipeline)
     compared = compare(pipeline.catalog, table_of(pipeline), patience=0)
     assert compared.ok, compared.findings
-    found = repair(pipeline)
-    assert (found.steps, found.left) == ([], [])
+    repaired = repair(pipeline)
+    assert (repaired.steps, repaired.left) == ([], [])
 
 
 @pytest.fixture
@@ -67,22 +67,24 @@ def pipeline(tableflow: Tableflow, kafka_topic: KafkaTopic) -> Pipeline:
 def test_rows_of_lost_files_are_read_from_the_log_again(
     pipeline: Pipeline, kafka_topic: KafkaTopic
 ) -> None:
-    lost = lose(pipeline, "id = 0") + lose(pipeline, "id = 2")
+    files = lose(pipeline, "id = 0") + lose(pipeline, "id = 2")
     head = head_of(pipeline)
     dry = repair(pipeline, dry_run=True)
     assert head_of(pipeline) == head
     assert [step.is_done for step in dry.steps] == [False, False]
-    told: list[str] = []
+    problems: list[str] = []
     only = repair(
-        pipeline, only=Span(MONDAY, TUESDAY), on_step=lambda one: told.append(one.problem)
+        pipeline, only=Span(MONDAY, TUESDAY), on_step=lambda step: problems.append(step.problem)
     )
-    assert [(lost[0] in one, "is not in the store" in one) for one in told] == [(True, True)]
-    assert len(only.steps) == 1
-    done = repair(pipeline, run_id="the-run")
-    assert [(step.is_done, "2024-01-03 00:00 to" in step.remedy) for step in done.steps] == [
+    assert [(files[0] in text, "is not in the store" in text) for text in problems] == [
         (True, True)
     ]
-    assert done.ok
+    assert len(only.steps) == 1
+    repaired = repair(pipeline, run_id="the-run")
+    assert [(step.is_done, "2024-01-03 00:00 to" in step.remedy) for step in repaired.steps] == [
+        (True, True)
+    ]
+    assert repaired.ok
     assert ids_of(pipeline) == [0, 1, 2]
     assert_sound(pipeline)
     send_at(kafka_topic, [MONDAY], first=3)
@@ -93,14 +95,14 @@ def test_rows_of_lost_files_are_read_from_the_log_again(
 def test_records_that_the_log_no_longer_has_are_named_and_nothing_is_done(
     pipeline: Pipeline, kafka_topic: KafkaTopic
 ) -> None:
-    lost = lose(pipeline, "id <= 1")
+    files = lose(pipeline, "id <= 1")
     kafka_topic.delete_records_before(partition=0, offset=1)
-    done = repair(pipeline)
-    assert [lost_one in done.steps[0].problem for lost_one in lost].count(True) == 1
-    (left,) = done.left
-    assert "no longer holds offsets 0 to 0 of partition 0" in left.problem
-    assert f"tableflow rebuild {kafka_topic.name}" in left.next_step
-    assert not done.ok
+    repaired = repair(pipeline)
+    assert [lost_one in repaired.steps[0].problem for lost_one in files].count(True) == 1
+    (open_problem,) = repaired.left
+    assert "no longer holds offsets 0 to 0 of partition 0" in open_problem.problem
+    assert f"tableflow rebuild {kafka_topic.name}" in open_problem.next_step
+    assert not repaired.ok
     assert len(files_with(pipeline, "id = 0")) == 1  # it is still known what is missing
 
 
@@ -114,15 +116,15 @@ def test_a_file_of_a_longer_window_is_replaced_with_all_of_it(
     pipeline = pipeline_of(tableflow, kafka_topic, window="hour")
     send_at(kafka_topic, [MONDAY + hour, TUESDAY, TUESDAY + hour], first=2)
     pipeline.catch_up()
-    kept = files_with(pipeline, "id = 4")
+    other_files = files_with(pipeline, "id = 4")
     lose(pipeline, "id = 2 OR id = 3")
-    done = repair(pipeline)
-    assert [step.remedy.partition(" of ")[2].partition(" (UTC)")[0] for step in done.steps] == [
+    repaired = repair(pipeline)
+    assert [step.remedy.partition(" of ")[2].partition(" (UTC)")[0] for step in repaired.steps] == [
         "2024-01-01 00:00 to 2024-01-02 00:00",
         "2024-01-02 00:00 to 2024-01-02 01:00",
     ]
-    assert done.ok, done.left
-    assert files_with(pipeline, "id = 4") == kept
+    assert repaired.ok, repaired.left
+    assert files_with(pipeline, "id = 4") == other_files
     assert ids_of(pipeline) == [0, 1, 2, 3, 4]
     assert_sound(pipeline)
 
@@ -133,10 +135,10 @@ def test_a_table_that_is_not_laid_out_by_windows_is_to_be_built_anew(
     pipeline = pipeline_of(tableflow, kafka_topic, partition_by=("bucket(2, id)",))
     send_at(kafka_topic, [MONDAY, TUESDAY])
     pipeline.catch_up()
-    (lost,) = lose(pipeline, "id = 0")
-    (left,) = repair(pipeline).left
-    assert lost in left.problem
-    assert f"tableflow rebuild {kafka_topic.name}" in left.next_step
+    (file,) = lose(pipeline, "id = 0")
+    (open_problem,) = repair(pipeline).left
+    assert file in open_problem.problem
+    assert f"tableflow rebuild {kafka_topic.name}" in open_problem.next_step
 
 
 def test_a_table_with_keys_is_to_be_built_anew_and_can_be(
@@ -145,10 +147,10 @@ def test_a_table_with_keys_is_to_be_built_anew_and_can_be(
     pipeline = pipeline_of(tableflow, kafka_topic, mode="upsert")
     send_at(kafka_topic, [MONDAY, TUESDAY])
     pipeline.catch_up()
-    (lost,) = lose(pipeline, "id = 1")
-    (left,) = repair(pipeline).left
-    assert lost in left.problem
-    assert f"tableflow rebuild {kafka_topic.name}" in left.next_step
+    (file,) = lose(pipeline, "id = 1")
+    (open_problem,) = repair(pipeline).left
+    assert file in open_problem.problem
+    assert f"tableflow rebuild {kafka_topic.name}" in open_problem.next_step
     rebuild(pipeline)
     assert ids_of(pipeline) == [1]
     assert_sound(pipeline)
@@ -158,9 +160,9 @@ def test_a_delta_log_that_is_wrong_is_mended_and_one_too_many_removed(pipeline: 
     store, table = store_of(pipeline), table_of(pipeline)
     newest = upkeep.standing(pipeline.catalog, table).version
     store.put(f"_delta_log/{newest:020d}.json", b"{")
-    done = repair(pipeline)
-    assert [step.is_done for step in done.steps] == [True]
-    assert f"{newest:020d}.json" in done.steps[0].problem
+    repaired = repair(pipeline)
+    assert [step.is_done for step in repaired.steps] == [True]
+    assert f"{newest:020d}.json" in repaired.steps[0].problem
     assert_sound(pipeline)
     with table.transaction() as transaction:
         transaction.set_properties({"tableflow.formats": "iceberg"})
@@ -174,11 +176,11 @@ def test_what_somebody_else_wrote_to_the_table_is_told_and_left(pipeline: Pipeli
     rows: pa.Table = table.scan("id = 1").to_arrow()
     table.append(rows)
     head = head_of(pipeline)
-    done = repair(pipeline)
-    (left,) = done.left
-    assert "was not written by Tableflow Assets" in left.problem
-    assert "Roll the table back" in left.next_step
+    repaired = repair(pipeline)
+    (open_problem,) = repaired.left
+    assert "was not written by Tableflow Assets" in open_problem.problem
+    assert "Roll the table back" in open_problem.next_step
     assert head_of(pipeline) == head
     # Both formats show the same, whoever wrote it.
-    assert [step.remedy for step in done.steps] == ["Write the versions that are missing."]
+    assert [step.remedy for step in repaired.steps] == ["Write the versions that are missing."]
     assert compare(pipeline.catalog, table_of(pipeline), rows=True, patience=0).ok

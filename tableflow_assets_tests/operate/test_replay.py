@@ -52,8 +52,8 @@ def pipeline(tableflow: Tableflow, late: Late) -> Pipeline:
     late.send(12, partition=1)
     late.topic.send_bytes([b"nonsense"], partition=1)
     pipeline = pipeline_of(tableflow, late.topic)
-    done = pipeline.catch_up()
-    assert (done.rows, done.dead_letters) == (2, 4)
+    committed = pipeline.catch_up()
+    assert (committed.rows, committed.dead_letters) == (2, 4)
     late.register()
     return pipeline
 
@@ -106,10 +106,14 @@ def test_letters_that_can_be_read_by_now_become_rows_once(pipeline: Pipeline) ->
     would = find(pipeline)
     assert (would.letters, would.is_done, head_of(pipeline)) == (3, False, head)
 
-    done = replay(pipeline, run_id="replay-1")
+    replayed = replay(pipeline, run_id="replay-1")
 
-    assert (done.letters, done.unreadable, done.is_done) == (3, {"not_confluent_framed": 1}, True)
-    assert done.snapshot == head_of(pipeline)
+    assert (replayed.letters, replayed.unreadable, replayed.is_done) == (
+        3,
+        {"not_confluent_framed": 1},
+        True,
+    )
+    assert replayed.snapshot == head_of(pipeline)
     rows = {row["id"]: row for row in rows_of(pipeline)}
     assert sorted(rows) == [0, 1, 10, 11, 12]
     assert (rows[11]["note"], rows[11]["amount"], rows[0]["note"]) == ("note 11", 5.5, None)
@@ -127,7 +131,7 @@ def test_letters_that_can_be_read_by_now_become_rows_once(pipeline: Pipeline) ->
 
     again = replay(pipeline)
     assert (again.letters, again.unreadable) == (0, {"not_confluent_framed": 1})
-    assert head_of(pipeline) == done.snapshot
+    assert head_of(pipeline) == replayed.snapshot
     assert branches_of(pipeline) == []
 
 
@@ -188,8 +192,8 @@ def test_replays_at_the_same_time_bring_every_letter_once(pipeline: Pipeline) ->
         with suppress(CommitConflict):
             replay(pipeline)
 
-    with ThreadPoolExecutor(2) as both:
-        list(both.map(attempt, range(2)))
+    with ThreadPoolExecutor(2) as executor:
+        list(executor.map(attempt, range(2)))
     replay(pipeline)
     assert ids_of(pipeline) == [0, 1, 10, 11, 12]
     verified(pipeline)
@@ -347,8 +351,8 @@ def test_with_keys_a_letter_that_has_expired_from_the_log_stays_a_letter(
     pipeline.catch_up()
     late.register()
     late.topic.delete_records_before(partition=0, offset=2)
-    done = replay(pipeline)
-    assert (done.letters, done.out_of_order) == (1, 1)
+    replayed = replay(pipeline)
+    assert (replayed.letters, replayed.out_of_order) == (1, 1)
     assert ids_of(pipeline) == [11]
     assert waiting(pipeline) == {(0, 0)}
 
@@ -366,8 +370,8 @@ def test_what_a_killed_run_has_kept_aside_stays_there_until_it_is_replayed(
     with killed_at("dead_letters_kept"):
         pipeline.catch_up()
     late.register()
-    done = pipeline.catch_up()
-    assert (done.rows, done.dead_letters) == (1, 1)
+    committed = pipeline.catch_up()
+    assert (committed.rows, committed.dead_letters) == (1, 1)
     assert ids_of(pipeline) == [0, 1]
     verified(pipeline)
     replay(pipeline)

@@ -132,10 +132,10 @@ def test_old_windows_go_as_whole_files_in_one_commit_and_late_ones_at_the_next_t
     would = drop_old_windows(pipeline, now=ON_WEDNESDAY, dry_run=True)
     assert (would.is_done, would.rows, head_of(pipeline)) == (False, 2, head)
 
-    done = drop_old_windows(pipeline, run_id="r1", now=ON_WEDNESDAY)
+    report = drop_old_windows(pipeline, run_id="r1", now=ON_WEDNESDAY)
 
     windows = (OldWindow(MONDAY, 2),)
-    assert done == Dropped(kafka_topic.name, TUESDAY, True, windows, 1, 0, 0, head_of(pipeline))
+    assert report == Dropped(kafka_topic.name, TUESDAY, True, windows, 1, 0, 0, head_of(pipeline))
     assert ids_of(pipeline) == [2, 3]
     assert files_of(pipeline) < files
     entry = read_ledger(table_of(pipeline)).entry
@@ -146,7 +146,7 @@ def test_old_windows_go_as_whole_files_in_one_commit_and_late_ones_at_the_next_t
     assert (result.records, result.expected, result.rows, result.dropped) == (4, 2, 2, 2)
     # There is nothing more to do, so nothing is committed.
     assert drop_old_windows(pipeline, now=ON_WEDNESDAY).is_nothing
-    assert head_of(pipeline) == done.snapshot
+    assert head_of(pipeline) == report.snapshot
 
     send_at(kafka_topic, [MONDAY + HOUR], first=4)
     assert pipeline.catch_up().rows == 1
@@ -170,9 +170,9 @@ def test_a_file_that_also_holds_newer_rows_is_rewritten(
     pipeline_of(tableflow, kafka_topic).catch_up()
     pipeline = pipeline_of(tableflow, kafka_topic, window="hour", retention=HOUR)
     before = files_of(pipeline)
-    done = drop_old_windows(pipeline, now=MONDAY + 3 * HOUR + timedelta(minutes=30))
-    assert done.windows == (OldWindow(MONDAY, 2), OldWindow(MONDAY + HOUR, 1))
-    assert done.files == len(before) == 1
+    report = drop_old_windows(pipeline, now=MONDAY + 3 * HOUR + timedelta(minutes=30))
+    assert report.windows == (OldWindow(MONDAY, 2), OldWindow(MONDAY + HOUR, 1))
+    assert report.files == len(before) == 1
     assert ids_of(pipeline) == [3]
     assert not files_of(pipeline) & before
     assert verified(pipeline)[0].dropped == 3
@@ -224,8 +224,8 @@ def test_a_run_that_commits_meanwhile_goes_first(
     pipeline = landed(tableflow, kafka_topic)
     send_at(kafka_topic, [MONDAY, WEDNESDAY], first=4)
     with meanwhile(pipeline.catch_up):
-        done = drop_old_windows(pipeline, now=ON_WEDNESDAY)
-    assert done.windows == (OldWindow(MONDAY, 3),)
+        report = drop_old_windows(pipeline, now=ON_WEDNESDAY)
+    assert report.windows == (OldWindow(MONDAY, 3),)
     assert ids_of(pipeline) == [2, 3, 5]
     assert branches_of(pipeline) == []
     assert verified(pipeline)[0].dropped == 3
@@ -322,11 +322,11 @@ def test_letters_of_old_windows_are_neither_counted_nor_listed_nor_replayed(
 ) -> None:
     pipeline = with_letters(tableflow, late)
     before = head_of(pipeline)
-    done = drop_old_windows(pipeline, now=ON_WEDNESDAY)
-    assert (done.rows, done.dead_letters, done.letters_deleted) == (2, 1, 0)
+    report = drop_old_windows(pipeline, now=ON_WEDNESDAY)
+    assert (report.rows, report.dead_letters, report.letters_deleted) == (2, 1, 0)
     assert standing(pipeline) == (2, 1, 3)
-    listed = letters_that_count(pipeline.catalog, pipeline.topic, table_of(pipeline)).listed(9)
-    assert [letter["offset"] for letter in listed] == [5]
+    letters = letters_that_count(pipeline.catalog, pipeline.topic, table_of(pipeline)).listed(9)
+    assert [letter["offset"] for letter in letters] == [5]
     assert find(pipeline).letters == 1
     # A rollback brings back all of it: so no letter may be deleted while one is possible.
     assert drop_old_windows(pipeline, now=ON_WEDNESDAY).letters_deleted == 0
@@ -337,8 +337,8 @@ def test_letters_of_old_windows_are_neither_counted_nor_listed_nor_replayed(
     late.topic.send_bytes([b"late"], partition=0, timestamp=milliseconds(MONDAY))
     assert pipeline.catch_up().dead_letters == 1
     assert standing(pipeline) == (2, 2, 3)
-    done = drop_old_windows(pipeline, now=ON_WEDNESDAY)
-    assert (done.rows, done.dead_letters, done.is_done) == (0, 1, True)
+    report = drop_old_windows(pipeline, now=ON_WEDNESDAY)
+    assert (report.rows, report.dead_letters, report.is_done) == (0, 1, True)
     assert standing(pipeline) == (2, 1, 4)
     expire_all_but_the_newest(pipeline)
     assert drop_old_windows(pipeline, now=ON_WEDNESDAY).letters_deleted == 2

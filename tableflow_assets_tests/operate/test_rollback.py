@@ -77,19 +77,20 @@ def test_a_table_goes_back_with_its_ledger_and_the_next_run_reads_the_rest_once(
         pipeline.catch_up()
         heads.append(head_of(pipeline))
 
-    found = find(pipeline, moment(str(heads[0])), pipeline.log)
+    planned_rollback = find(pipeline, moment(str(heads[0])), pipeline.log)
     assert head_of(pipeline) == heads[2]
-    assert [one.snapshot_id for one in found.dropped] == [heads[2], heads[1]]
-    assert (found.rows_before, found.to.rows, found.is_done) == (6, 2, False)
-    assert found.to_read_again == {0: (2, 4), 1: (0, 2)}
+    assert [state.snapshot_id for state in planned_rollback.dropped] == [heads[2], heads[1]]
+    assert (planned_rollback.rows_before, planned_rollback.to.rows) == (6, 2)
+    assert planned_rollback.is_done is False
+    assert planned_rollback.to_read_again == {0: (2, 4), 1: (0, 2)}
 
-    done = roll_back(pipeline, found)
+    rollback = roll_back(pipeline, planned_rollback)
     table = table_of(pipeline)
     assert ids_of(pipeline) == in_delta(pipeline) == [0, 1]
     assert head_of(pipeline) == table.metadata.refs[TAG].snapshot_id == heads[0]
-    assert done.kept_as.startswith(f"{OLD_HEAD}_")
-    assert table.metadata.refs[done.kept_as].snapshot_id == heads[2]
-    places = {one.snapshot_id: one.place for one in History(table).states()}
+    assert rollback.kept_as.startswith(f"{OLD_HEAD}_")
+    assert table.metadata.refs[rollback.kept_as].snapshot_id == heads[2]
+    places = {state.snapshot_id: state.place for state in History(table).states()}
     assert [places[head] for head in heads] == ["current", "rolled back", "rolled back"]
     assert History(table).states()[0].operation == "rollback"
     assert find(pipeline, moment(str(heads[0])), pipeline.log).is_nothing
@@ -101,7 +102,7 @@ def test_a_table_goes_back_with_its_ledger_and_the_next_run_reads_the_rest_once(
     with pytest.raises(RollbackRefused, match="already been rolled back past it"):
         find(pipeline, moment(str(heads[2])), pipeline.log)
     with pytest.raises(CommitConflict, match="Another writer"):
-        roll_back(pipeline, found)  # what was shown then is not what it would drop now
+        roll_back(pipeline, planned_rollback)  # what was shown then is not what it would drop now
     assert len(ids_of(pipeline)) == 6
 
 
@@ -121,8 +122,8 @@ def test_with_keys_the_former_values_and_deleted_keys_come_back_until_the_next_r
     with pytest.raises(RollbackRefused, match="never was the table's state"):
         find(pipeline, moment(str(marks)), pipeline.log)
 
-    done = back_to(pipeline, before)
-    assert (done.rows_before, done.to.rows) == (1, 2)
+    rollback = back_to(pipeline, before)
+    assert (rollback.rows_before, rollback.to.rows) == (1, 2)
     assert ids_of(pipeline) == in_delta(pipeline) == [0, 1]
     pipeline.catch_up()
     assert ids_of(pipeline) == in_delta(pipeline) == [10]
@@ -138,7 +139,9 @@ def test_letters_count_once_also_one_that_was_replayed_in_between(
     def states() -> dict[str, int]:
         classes = letters_of(pipeline.catalog, pipeline.topic, table_of(pipeline)).classes()
         names = ("waiting", "replayed")
-        return {name: sum(getattr(one, name) for one in classes) for name in names}
+        return {
+            name: sum(getattr(letter_class, name) for letter_class in classes) for name in names
+        }
 
     kafka_topic.send(PAYMENT, payments(1), partition=0)
     pipeline.catch_up()
@@ -159,8 +162,8 @@ def test_letters_count_once_also_one_that_was_replayed_in_between(
     assert states() == {"waiting": 0, "replayed": 0}
     verified(pipeline)
 
-    done = pipeline.catch_up()
-    assert (done.rows, done.dead_letters) == (0, 2)
+    committed = pipeline.catch_up()
+    assert (committed.rows, committed.dead_letters) == (0, 2)
     assert (ids_of(pipeline), states()) == ([0], {"waiting": 2, "replayed": 0})
     verified(pipeline)
     assert replay(pipeline).letters == 1
@@ -187,9 +190,9 @@ def test_after_a_foreign_commit_the_path_goes_on_as_the_advice_says(
     kafka_topic.send(PAYMENT, payments(1, 2), partition=0)
     with pytest.raises(Suspended, match="was not written by Tableflow"):
         pipeline.catch_up()
-    done = back_to(pipeline, mine)
-    assert [one.operation for one in done.dropped] == ["append, not by Tableflow"]
-    assert "was not written by Tableflow" in done.suspended
+    rollback = back_to(pipeline, mine)
+    assert [state.operation for state in rollback.dropped] == ["append, not by Tableflow"]
+    assert "was not written by Tableflow" in rollback.suspended
     clear(pipeline.catalog, pipeline.topic)  # what `tableflow resume` does
     assert pipeline.catch_up().rows == 1
     assert ids_of(pipeline) == in_delta(pipeline) == [0, 1, 2]
@@ -220,8 +223,8 @@ IN_BETWEEN: dict[str, Callable[[Pipeline], object]] = {
 def test_what_happened_in_between_goes_back_too(pipeline: Pipeline, operation: str) -> None:
     before, entry = head_of(pipeline), read_ledger(table_of(pipeline)).entry
     IN_BETWEEN[operation](pipeline)
-    done = back_to(pipeline, before)
-    assert [one.operation for one in done.dropped] == [operation]
+    rollback = back_to(pipeline, before)
+    assert [state.operation for state in rollback.dropped] == [operation]
     assert read_ledger(table_of(pipeline)).entry == entry
     assert ids_of(pipeline) == in_delta(pipeline) == [0, 1]
     verified(pipeline)
@@ -235,8 +238,8 @@ def test_a_compacted_state_has_the_ledger_of_what_was_compacted(
     compacted = head_of(pipeline)
     kafka_topic.send(PAYMENT, payments(1, 2), partition=0)
     pipeline.catch_up()
-    done = back_to(pipeline, compacted)
-    assert done.to.operation == "compaction"
+    rollback = back_to(pipeline, compacted)
+    assert rollback.to.operation == "compaction"
     assert table_of(pipeline).metadata.refs[TAG].snapshot_id == holder
     assert pipeline.catch_up().rows == 1
     verified(pipeline)

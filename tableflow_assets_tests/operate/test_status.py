@@ -26,8 +26,8 @@ def test_a_topic_without_a_table_lags_by_all_its_records(
     tableflow: Tableflow, kafka_topic: KafkaTopic
 ) -> None:
     kafka_topic.send(PAYMENT, payments(3), partition=1)
-    found = status_of(tableflow, kafka_topic)
-    assert (found.state, found.lag, found.last_commit) == ("no_table", 3, None)
+    report = status_of(tableflow, kafka_topic)
+    assert (report.state, report.lag, report.last_commit) == ("no_table", 3, None)
 
 
 def test_a_table_is_current_and_then_behind_by_the_new_records(
@@ -48,10 +48,10 @@ def test_a_table_is_current_and_then_behind_by_the_new_records(
     assert [(p.committed, p.end, p.lag) for p in behind.partitions] == [(5, 7, 2), (0, 1, 1)]
     assert behind.freshness_seconds is not None
     assert behind.freshness_seconds > 0
-    shown = json.loads(json.dumps(behind.to_json()))
-    assert (shown["state"], shown["lag"]) == ("behind", 3)
-    assert [partition["lag"] for partition in shown["partitions"]] == [2, 1]
-    assert datetime.fromisoformat(shown["last_commit"]) == behind.last_commit
+    document = json.loads(json.dumps(behind.to_json()))
+    assert (document["state"], document["lag"]) == ("behind", 3)
+    assert [partition["lag"] for partition in document["partitions"]] == [2, 1]
+    assert datetime.fromisoformat(document["last_commit"]) == behind.last_commit
 
 
 def test_a_status_tells_the_delta_version_and_how_far_it_is_behind(
@@ -60,25 +60,25 @@ def test_a_status_tells_the_delta_version_and_how_far_it_is_behind(
     kafka_topic.send(PAYMENT, payments(5))
     pipeline = pipeline_of(tableflow, kafka_topic)
     pipeline.catch_up()
-    found = status_of(tableflow, kafka_topic)
-    assert found.formats == ("iceberg", "delta")
-    assert found.delta is not None
-    assert (found.delta.version, found.delta.behind) == (1, 0)
-    assert found.maintenance == ()
+    report = status_of(tableflow, kafka_topic)
+    assert report.formats == ("iceberg", "delta")
+    assert report.delta is not None
+    assert (report.delta.version, report.delta.behind) == (1, 0)
+    assert report.maintenance == ()
 
     table = table_of(pipeline)  # and a writer that dies before it mirrors its commit
     ledger = {PROPERTY: read_ledger(table).entry.to_property()}
     table.append(table.scan().to_arrow(), snapshot_properties=ledger)
-    shown = json.loads(json.dumps(status_of(tableflow, kafka_topic).to_json()))
-    assert shown["delta"] == {"version": 1, "behind": 1, "problem": ""}
-    assert shown["maintenance"] == ["mirror"]
+    document = json.loads(json.dumps(status_of(tableflow, kafka_topic).to_json()))
+    assert document["delta"] == {"version": 1, "behind": 1, "problem": ""}
+    assert document["maintenance"] == ["mirror"]
 
 
 def test_a_topic_without_a_table_has_no_delta_version(
     tableflow: Tableflow, kafka_topic: KafkaTopic
 ) -> None:
-    found = status_of(tableflow, kafka_topic)
-    assert (found.delta, found.maintenance) == (None, ())
+    report = status_of(tableflow, kafka_topic)
+    assert (report.delta, report.maintenance) == (None, ())
 
 
 def test_a_topic_named_in_the_settings_that_does_not_exist_is_shown_as_an_error(
@@ -89,9 +89,9 @@ def test_a_topic_named_in_the_settings_that_does_not_exist_is_shown_as_an_error(
     )
     topic = settings.topic_named("test-not-there")
     assert topic is not None
-    found = status(tableflow.log, tableflow.catalog, topic)
-    assert (found.topic, found.state, found.lag) == ("test-not-there", "error", 0)
-    assert "'test-not-there' does not exist" in found.reason
+    report = status(tableflow.log, tableflow.catalog, topic)
+    assert (report.topic, report.state, report.lag) == ("test-not-there", "error", 0)
+    assert "'test-not-there' does not exist" in report.reason
 
 
 def test_a_table_that_somebody_else_changed_is_shown_as_an_error(
@@ -101,9 +101,9 @@ def test_a_table_that_somebody_else_changed_is_shown_as_an_error(
     pipeline = pipeline_of(tableflow, kafka_topic)
     pipeline.catch_up()
     table_of(pipeline).delete("id = 0")
-    found = status_of(tableflow, kafka_topic)
-    assert found.state == "error"
-    assert "not written by Tableflow Assets" in found.reason
+    report = status_of(tableflow, kafka_topic)
+    assert report.state == "error"
+    assert "not written by Tableflow Assets" in report.reason
 
 
 def test_a_topic_that_was_created_again_is_not_current(
@@ -114,9 +114,9 @@ def test_a_topic_that_was_created_again_is_not_current(
     kafka_topic.delete()
     kafka_topic.create(partitions=2)
     kafka_topic.send(PAYMENT, payments(1), partition=0)
-    found = status_of(tableflow, kafka_topic)
-    assert found.state == "error"
-    assert "created again" in found.reason
+    report = status_of(tableflow, kafka_topic)
+    assert report.state == "error"
+    assert "created again" in report.reason
 
 
 def test_a_topic_whose_unread_records_expired_is_not_only_behind(
@@ -126,9 +126,9 @@ def test_a_topic_whose_unread_records_expired_is_not_only_behind(
     pipeline_of(tableflow, kafka_topic).catch_up()
     kafka_topic.send(PAYMENT, payments(4, first=2), partition=0)
     kafka_topic.delete_records_before(partition=0, offset=5)
-    found = status_of(tableflow, kafka_topic)
-    assert found.state == "error"
-    assert "expired" in found.reason
+    report = status_of(tableflow, kafka_topic)
+    assert report.state == "error"
+    assert "expired" in report.reason
 
 
 def test_a_broker_that_is_away_is_not_the_fault_of_a_topic(
@@ -142,5 +142,5 @@ def test_a_broker_that_is_away_is_not_the_fault_of_a_topic(
 
 @pytest.mark.parametrize("state", ["no_table", "error"])
 def test_a_status_without_a_commit_can_be_shown_as_json(state: str) -> None:
-    shown = json.loads(json.dumps(TopicStatus("orders", state, "why").to_json()))
-    assert (shown["state"], shown["lag"], shown["last_commit"]) == (state, 0, None)
+    document = json.loads(json.dumps(TopicStatus("orders", state, "why").to_json()))
+    assert (document["state"], document["lag"], document["last_commit"]) == (state, 0, None)

@@ -115,7 +115,7 @@ def spark(completed_orders: Orders) -> SparkSession:
     return completed_orders.pipeline.spark
 
 
-def one(rows: list[Any]) -> Any:
+def only_value(rows: list[Any]) -> Any:
     (row,) = rows
     return row[0]
 
@@ -126,11 +126,11 @@ def one(rows: list[Any]) -> Any:
 def test_duckdb_lists_the_snapshots_and_among_them_the_compaction(
     completed_orders: Orders, lake: duckdb.DuckDBPyConnection
 ) -> None:
-    seen = lake.execute(
+    rows = lake.execute(
         "SELECT snapshot_id, operation FROM iceberg_snapshots(?) ORDER BY sequence_number DESC",
         [completed_orders.in_duckdb],
     ).fetchall()
-    assert seen[:3] == [
+    assert rows[:3] == [
         (completed_orders.compacted, "replace"),
         (completed_orders.second, "append"),
         (completed_orders.first, "append"),
@@ -141,15 +141,15 @@ def test_spark_lists_the_snapshots_when_each_was_made_current_and_the_compaction
     completed_orders: Orders, spark: SparkSession
 ) -> None:
     table = completed_orders.pipeline.spark_table
-    seen = spark.sql(
+    rows = spark.sql(
         f"SELECT snapshot_id, operation, summary FROM {table}.snapshots ORDER BY committed_at DESC"  # noqa: S608
     ).collect()
-    assert [(row.snapshot_id, row.operation) for row in seen[:2]] == [
+    assert [(row.snapshot_id, row.operation) for row in rows[:2]] == [
         (completed_orders.compacted, "replace"),
         (completed_orders.second, "append"),
     ]
-    assert int(seen[0].summary["added-data-files"]) == DAYS
-    assert int(seen[0].summary["deleted-data-files"]) == 2 * DAYS
+    assert int(rows[0].summary["added-data-files"]) == DAYS
+    assert int(rows[0].summary["deleted-data-files"]) == 2 * DAYS
     made_current = spark.sql(
         f"SELECT snapshot_id, parent_id FROM {table}.history ORDER BY made_current_at DESC"  # noqa: S608
     ).collect()
@@ -164,11 +164,11 @@ def test_duckdb_reads_a_version_and_a_time(
 ) -> None:
     count = f"SELECT count(*) FROM {completed_orders.name}"  # noqa: S608
     at = completed_orders.after_first.replace(tzinfo=None)
-    assert one(lake.execute(count).fetchall()) == 2 * ROWS
+    assert only_value(lake.execute(count).fetchall()) == 2 * ROWS
     version = f"{count} AT (VERSION => {completed_orders.first})"
-    assert one(lake.execute(version).fetchall()) == ROWS
+    assert only_value(lake.execute(version).fetchall()) == ROWS
     moment = f"{count} AT (TIMESTAMP => TIMESTAMP '{at}')"
-    assert one(lake.execute(moment).fetchall()) == ROWS
+    assert only_value(lake.execute(moment).fetchall()) == ROWS
 
 
 def test_spark_reads_a_version_and_a_time(completed_orders: Orders, spark: SparkSession) -> None:
@@ -180,8 +180,8 @@ def test_spark_reads_a_version_and_a_time(completed_orders: Orders, spark: Spark
         f"FOR SYSTEM_TIME AS OF TIMESTAMP '{at}'",
         f"TIMESTAMP AS OF '{at}'",
     ):
-        assert one(spark.sql(f"{count} {clause}").collect()) == ROWS, clause
-    assert one(spark.sql(count).collect()) == 2 * ROWS
+        assert only_value(spark.sql(f"{count} {clause}").collect()) == ROWS, clause
+    assert only_value(spark.sql(count).collect()) == 2 * ROWS
 
 
 # --- partitions and pruning -------------------------------------------------------------------
@@ -189,11 +189,11 @@ def test_spark_reads_a_version_and_a_time(completed_orders: Orders, spark: Spark
 
 def test_spark_lists_the_partitions(completed_orders: Orders, spark: SparkSession) -> None:
     """Without the files of before the compaction: they belong to older snapshots."""
-    seen = spark.sql(
+    rows = spark.sql(
         f"SELECT partition.ts_day AS day, record_count, file_count"  # noqa: S608
         f" FROM {completed_orders.pipeline.spark_table}.partitions ORDER BY day"
     ).collect()
-    assert [tuple(row) for row in seen] == [
+    assert [tuple(row) for row in rows] == [
         ((DAY + timedelta(days=n)).date(), 2 * ORDERS_A_DAY, 1) for n in range(DAYS)
     ]
 
@@ -201,13 +201,13 @@ def test_spark_lists_the_partitions(completed_orders: Orders, spark: SparkSessio
 def test_duckdb_lists_the_files_by_partition(
     completed_orders: Orders, lake: duckdb.DuckDBPyConnection
 ) -> None:
-    seen = lake.execute(
+    rows = lake.execute(
         "SELECT regexp_extract(file_path, 'ts_day=([0-9-]+)', 1) AS day, sum(record_count), count(*)"
         " FROM iceberg_metadata(?) WHERE status <> 'DELETED' GROUP BY 1 ORDER BY 1",
         [completed_orders.in_duckdb],
     ).fetchall()
     days = [str((DAY + timedelta(days=n)).date()) for n in range(DAYS)]
-    assert seen == [(day, 2 * ORDERS_A_DAY, 1) for day in days]
+    assert rows == [(day, 2 * ORDERS_A_DAY, 1) for day in days]
 
 
 ONE_DAY = "ts >= '2026-01-05 00:00:00Z' AND ts < '2026-01-06 00:00:00Z'"

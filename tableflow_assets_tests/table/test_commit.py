@@ -109,8 +109,8 @@ def test_a_branch_whose_writer_is_long_gone_is_removed_by_the_next_run(
 ) -> None:
     table = table_of(pipeline)
     with monkeypatch.context() as long_ago:
-        then = commits.time.time() - commits.ABANDONED_AFTER_SECONDS[commits.WRITER] - 9
-        long_ago.setattr(commits.time, "time", lambda: then)
+        creation_time = commits.time.time() - commits.ABANDONED_AFTER_SECONDS[commits.WRITER] - 9
+        long_ago.setattr(commits.time, "time", lambda: creation_time)
         abandoned = commits.open_branch(pipeline.catalog, table, head_of(pipeline))
     alive = commits.open_branch(pipeline.catalog, table, head_of(pipeline))
     assert set(branches_of(pipeline)) == {abandoned, alive}

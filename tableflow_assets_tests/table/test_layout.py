@@ -211,8 +211,8 @@ def test_rows_lie_in_the_order_of_the_settings(
     assert pipeline.catch_up().rows == 60
     found_by_file = [columns_of(pipeline, path, "city", "guest") for path in files_of(pipeline)]
     assert max(map(len, found_by_file)) > 1  # one row is always in order
-    for found in found_by_file:
-        ranked = [(city or "", -guest["born"].toordinal()) for city, guest in found]
+    for file_rows in found_by_file:
+        ranked = [(city or "", -guest["born"].toordinal()) for city, guest in file_rows]
         assert ranked == sorted(ranked)
     verified(pipeline)
 
@@ -268,9 +268,9 @@ def test_a_change_of_the_layout_holds_from_then_on_and_rewrites_nothing(
     assert ids_of(pipeline) == sorted([*range(20), *range(20)])
     verified(pipeline)
     # Engines show the fields of all layouts side by side: their names must differ.
-    shown = pipeline.spark.table(f"{pipeline.spark_table}.`partitions`").toArrow().to_pylist()
-    assert set(shown[0]["partition"]) == {"_kafka_window", "id_bucket_2", "_kafka_window_2"}
-    assert sum(one["record_count"] for one in shown) == 40
+    partitions = pipeline.spark.table(f"{pipeline.spark_table}.`partitions`").toArrow().to_pylist()
+    assert set(partitions[0]["partition"]) == {"_kafka_window", "id_bucket_2", "_kafka_window_2"}
+    assert sum(partition["record_count"] for partition in partitions) == 40
 
 
 def test_a_table_that_is_laid_out_as_the_settings_say_is_left_alone(

@@ -54,9 +54,9 @@ SCHEMA = Schema(
 
 
 def topic(**options: Any) -> Topic:
-    known = Settings(state_dir=Path("/nowhere")).topic_named("t")
-    assert known is not None
-    return known.model_copy(update=options)
+    settings_topic = Settings(state_dir=Path("/nowhere")).topic_named("t")
+    assert settings_topic is not None
+    return settings_topic.model_copy(update=options)
 
 
 def layout(*partition_by: str, **options: Any) -> Layout:
@@ -131,8 +131,8 @@ def test_what_does_not_fit_the_columns_is_named(terms: list[str], parts: list[st
 
 def test_the_order_of_rows() -> None:
     order = layout("window", sort_by=("city", "address.zip desc", "id ASC")).order
-    found = [(field.source_id, field.direction, field.null_order) for field in order.fields]
-    assert found == [
+    sort_fields = [(field.source_id, field.direction, field.null_order) for field in order.fields]
+    assert sort_fields == [
         (4, SortDirection.ASC, NullOrder.NULLS_FIRST),
         (8, SortDirection.DESC, NullOrder.NULLS_LAST),
         (1, SortDirection.ASC, NullOrder.NULLS_FIRST),
@@ -145,12 +145,12 @@ def test_the_order_of_rows() -> None:
 def test_a_field_that_comes_back_is_the_same_and_a_new_one_is_not_mistaken_for_it() -> None:
     by_day = PartitionSpec(PartitionField(21, 1000, DayTransform(), "_kafka_window"))
     by_id = PartitionSpec(PartitionField(1, 1001, BucketTransform(4), "mine"), spec_id=1)
-    found = layout_of(
+    new_layout = layout_of(
         topic(window="hour", partition_by=("window", "bucket(4, id)", "bucket(5, id)")),
         SCHEMA,
         [by_day, by_id],
     )
-    assert [(field.field_id, field.name) for field in found.partitions.fields] == [
+    assert [(field.field_id, field.name) for field in new_layout.partitions.fields] == [
         (1002, "_kafka_window_2"),  # the other one is of days
         (1001, "mine"),
         (1003, "id_bucket_5"),

@@ -42,9 +42,9 @@ def test_an_entry_comes_back_from_its_text_as_it_was() -> None:
 
 
 def test_an_entry_from_before_there_was_retention_can_be_read() -> None:
-    written = json.loads(ENTRY.to_property())
-    del written["dropped"]
-    assert Entry.from_property(json.dumps(written)) == ENTRY
+    document = json.loads(ENTRY.to_property())
+    del document["dropped"]
+    assert Entry.from_property(json.dumps(document)) == ENTRY
 
 
 # --- what retention dropped -------------------------------------------------------------------
@@ -57,8 +57,8 @@ def test_what_a_later_drop_covers_is_forgotten() -> None:
     assert with_dropped(read_on, before=200) == (DroppedBefore(200, {0: 12, 1: 4, 2: 7}),)
     assert with_dropped(replace(ENTRY, dropped=first), before=100) == first
     # A longer retention than before: what it dropped up to then stays dropped.
-    both = (*first, DroppedBefore(50, {0: 12, 1: 4, 2: 7}))
-    assert with_dropped(read_on, before=50) == both
+    drops = (*first, DroppedBefore(50, {0: 12, 1: 4, 2: 7}))
+    assert with_dropped(read_on, before=50) == drops
     # Nothing that was not dropped before.
     assert with_dropped(replace(ENTRY, dropped=first), before=50) == first
 

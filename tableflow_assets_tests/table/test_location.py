@@ -52,11 +52,11 @@ def catalog(aws: Aws) -> RestCatalog:
     lake = S3Connection(
         f"s3://{BUCKET}", REGION, aws.endpoint, KEY, SECRET, path_style=True, sse="s3"
     )
-    found = RestCatalog(CatalogConnection("http://nobody", "shop"), lake)
-    found.__dict__["iceberg"] = InMemoryCatalog(
+    rest_catalog = RestCatalog(CatalogConnection("http://nobody", "shop"), lake)
+    rest_catalog.__dict__["iceberg"] = InMemoryCatalog(
         "memory", warehouse=lake.warehouse, **s3_properties(lake)
     )
-    return found
+    return rest_catalog
 
 
 def made(catalog: RestCatalog, folder: Path, **options: Any) -> Any:
@@ -109,8 +109,8 @@ def test_a_table_that_the_catalog_placed_may_be_named_where_it_is(
 def test_what_a_catalog_says_of_a_place_that_it_refuses_is_told() -> None:
     from pyiceberg.exceptions import BadRequestError
 
-    told = "does not make a table at s3://x/y: outside"
-    with pytest.raises(SettingsError, match=told), refused_location_named("s3://x/y"):
+    message = "does not make a table at s3://x/y: outside"
+    with pytest.raises(SettingsError, match=message), refused_location_named("s3://x/y"):
         raise BadRequestError("outside of the allowed locations")
     with pytest.raises(BadRequestError), refused_location_named(None):
         raise BadRequestError("something else")

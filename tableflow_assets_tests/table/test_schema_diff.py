@@ -36,8 +36,8 @@ PLACES = {
 
 
 def changed(have: IcebergType, want: IcebergType) -> list[Change]:
-    wanted = columns(x=want)
-    return list(diff(columns(x=have), wanted, wanted).changes)
+    target = columns(x=want)
+    return list(diff(columns(x=have), target, target).changes)
 
 
 @pytest.mark.parametrize("path", PLACES)
@@ -104,8 +104,10 @@ def test_a_change_that_would_alter_values_is_refused_wherever_it_stands(
 def test_the_keys_of_a_map_keep_their_type(
     have: IcebergType, want: IcebergType, fits: bool
 ) -> None:
-    found = changed(map_of(TEXT, have), map_of(TEXT, want))
-    assert [(one.path, one.what) for one in found] == ([] if fits else [("x.key", "refused")])
+    changes = changed(map_of(TEXT, have), map_of(TEXT, want))
+    assert [(change.path, change.what) for change in changes] == (
+        [] if fits else [("x.key", "refused")]
+    )
 
 
 @pytest.mark.parametrize("path", ["", "x.", "x.element.", "x.value."])
@@ -119,12 +121,12 @@ def test_fields_are_added_and_dropped_wherever_they_stand(path: str) -> None:
     if path:
         table = columns(x=with_fields(a=INT, gone=struct_of(b=INT)))
         newest = columns(x=with_fields(new=list_of(TEXT), a=INT))
-        wanted = columns(x=with_fields(new=list_of(TEXT), a=INT, gone=struct_of(b=INT)))
+        target = columns(x=with_fields(new=list_of(TEXT), a=INT, gone=struct_of(b=INT)))
     else:
         table = columns(a=INT, gone=struct_of(b=INT))
         newest = columns(new=list_of(TEXT), a=INT)
-        wanted = columns(new=list_of(TEXT), a=INT, gone=struct_of(b=INT))
-    added, dropped = diff(table, wanted, newest).changes
+        target = columns(new=list_of(TEXT), a=INT, gone=struct_of(b=INT))
+    added, dropped = diff(table, target, newest).changes
     assert (added.path, added.what) == (f"{path}new", "added")
     assert (added.was, added.becomes) == (None, "list<string>")
     assert (dropped.path, dropped.what) == (f"{path}gone", "dropped")
@@ -133,15 +135,15 @@ def test_fields_are_added_and_dropped_wherever_they_stand(path: str) -> None:
 
 def test_order_ids_and_a_missing_comment_are_no_change() -> None:
     table = columns({"a": "by hand"}, a=INT, b=struct_of(c=TEXT, d=INT))
-    wanted = columns(b=struct_of(d=INT, c=TEXT), a=INT)
-    assert diff(table, wanted, wanted) == SchemaDiff()
-    assert diff(table, wanted, wanted).summary() == "no changes"
+    target = columns(b=struct_of(d=INT, c=TEXT), a=INT)
+    assert diff(table, target, target) == SchemaDiff()
+    assert diff(table, target, target).summary() == "no changes"
 
 
 def test_a_new_comment_is_a_change_also_inside_a_list() -> None:
     table = columns({"a": "old"}, a=INT, b=list_of(struct_of(c=TEXT)))
-    wanted = columns({"a": "new"}, a=LONG, b=list_of(struct_of({"c": "says why"}, c=TEXT)))
-    widened, of_a, of_c = diff(table, wanted, wanted).changes
+    target = columns({"a": "new"}, a=LONG, b=list_of(struct_of({"c": "says why"}, c=TEXT)))
+    widened, of_a, of_c = diff(table, target, target).changes
     assert widened.what == "widened"
     assert (of_a.path, of_a.what, of_a.why) == ("a", "doc", "the comment becomes 'new'")
     assert (of_c.path, of_c.why) == ("b.element.c", "the comment becomes 'says why'")
@@ -150,19 +152,19 @@ def test_a_new_comment_is_a_change_also_inside_a_list() -> None:
 @pytest.mark.parametrize("path", ["", "x."])
 def test_names_that_differ_only_in_case_are_refused(path: str) -> None:
     have, want = {"note": TEXT}, {"Note": TEXT, "NEW": INT, "new": INT}
-    table, wanted = columns(**have), columns(**want)
+    table, target = columns(**have), columns(**want)
     if path:
-        table, wanted = columns(x=struct_of(**have)), columns(x=struct_of(**want))
-    found = diff(table, wanted, wanted)
-    assert [change.path for change in found.refused] == [f"{path}Note", f"{path}new"]
-    assert "there is 'note' already" in found.refused[0].why
-    assert "there is 'NEW' already" in found.refused[1].why
+        table, target = columns(x=struct_of(**have)), columns(x=struct_of(**want))
+    difference = diff(table, target, target)
+    assert [change.path for change in difference.refused] == [f"{path}Note", f"{path}new"]
+    assert "there is 'note' already" in difference.refused[0].why
+    assert "there is 'NEW' already" in difference.refused[1].why
 
 
 def test_a_new_column_cannot_have_the_name_of_a_partition_field() -> None:
-    wanted = columns(a=INT, window=INT, b=struct_of(window=INT))
-    found = diff(columns(a=INT), wanted, wanted, reserved={"window", "a"})
-    assert [(one.path, one.what) for one in found.changes] == [
+    target = columns(a=INT, window=INT, b=struct_of(window=INT))
+    difference = diff(columns(a=INT), target, target, reserved={"window", "a"})
+    assert [(change.path, change.what) for change in difference.changes] == [
         ("window", "refused"),
         ("b", "added"),
     ]
@@ -170,17 +172,17 @@ def test_a_new_column_cannot_have_the_name_of_a_partition_field() -> None:
 
 def test_refused_changes_come_first_and_read_like_a_sentence() -> None:
     table = columns(a=INT, b=DOUBLE, c=INT)
-    wanted = columns(new=TEXT, a=LONG, b=TEXT)
-    found = diff(table, wanted, wanted)
-    assert not found.fits
-    assert found.summary() == "1 refused, 1 added, 1 widened, 1 dropped"
-    assert [str(change) for change in found.changes] == [
+    target = columns(new=TEXT, a=LONG, b=TEXT)
+    difference = diff(table, target, target)
+    assert not difference.fits
+    assert difference.summary() == "1 refused, 1 added, 1 widened, 1 dropped"
+    assert [str(change) for change in difference.changes] == [
         "b: double → string: values already written cannot become text",
         "new: string: NULL in the rows before it",
         "a: int → long: values already written stay what they are",
         "c: int: the column stays, NULL in the records that lack it",
     ]
-    assert found.to_json()[0] == {
+    assert difference.to_json()[0] == {
         "path": "b",
         "what": "refused",
         "was": "double",
@@ -190,10 +192,10 @@ def test_refused_changes_come_first_and_read_like_a_sentence() -> None:
 
 
 def test_a_table_that_is_not_there_yet_gets_every_column() -> None:
-    wanted = columns(a=INT, b=struct_of(c=TEXT))
-    found = diff(columns(), wanted, wanted)
-    assert found.summary() == "2 added"
-    assert found.changes[1].becomes == "struct<c: string>"
+    target = columns(a=INT, b=struct_of(c=TEXT))
+    difference = diff(columns(), target, target)
+    assert difference.summary() == "2 added"
+    assert difference.changes[1].becomes == "struct<c: string>"
 
 
 def test_types_are_written_without_ids() -> None:

@@ -34,8 +34,8 @@ REFUSED: dict[str, dict[str, Any]] = {
 
 
 def record(**fields: Any) -> dict[str, Any]:
-    named = [{"name": name, "type": kind} for name, kind in fields.items()]
-    return {"type": "record", "name": "R", "fields": named}
+    columns = [{"name": name, "type": kind} for name, kind in fields.items()]
+    return {"type": "record", "name": "R", "fields": columns}
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +86,9 @@ def test_a_refused_version_is_named_and_a_better_one_mends_it(
     more = record(**FIELDS, note=["null", "string"])
     mended = fit.versions(subject_of(written_with, good, bad, good, more))
     assert {1, 3, 4} <= set(numbers(mended))
-    assert [(one.path, one.what) for one in fit.diff_of(mended).changes] == [("note", "added")]
+    assert [(change.path, change.what) for change in fit.diff_of(mended).changes] == [
+        ("note", "added")
+    ]
 
 
 def test_versions_that_fit_are_all_kept(fit: Fit, written_with: int) -> None:
@@ -97,8 +99,8 @@ def test_versions_that_fit_are_all_kept(fit: Fit, written_with: int) -> None:
 
 def test_without_a_table_the_newest_decides_which_can_share_one_with_it(fit: Fit) -> None:
     nothing_yet = Fit(fit.topic, Raw(), None)
-    other = FIELDS | REFUSED["another unit"]
-    subject = subject_of(1, record(id="int"), record(**FIELDS), record(**other))
+    other_fields = FIELDS | REFUSED["another unit"]
+    subject = subject_of(1, record(id="int"), record(**FIELDS), record(**other_fields))
     assert numbers(nothing_yet.versions(subject)) == [1, 3]
 
 

@@ -84,11 +84,11 @@ def test_what_no_later_run_can_mend_is_written_on_the_table_with_the_command_tha
     ) as caught:
         meet(pipeline, kind("what went wrong", "what to do"))
     assert isinstance(caught.value.__cause__, kind)
-    written = property_of(pipeline)
-    since = datetime.fromisoformat(written.pop("since"))
+    document = property_of(pipeline)
+    since = datetime.fromisoformat(document.pop("since"))
     assert timedelta(minutes=-5) < since - datetime.now(UTC) <= timedelta()
     resolve = command.replace("TOPIC", name)
-    assert written == {"reason": "what went wrong", "error": kind.__name__, "resolve": resolve}
+    assert document == {"reason": "what went wrong", "error": kind.__name__, "resolve": resolve}
     assert f"`{resolve}`" in caught.value.next_step
     assert re.search(advice.replace("TOPIC", name), caught.value.next_step)
     assert head_of(pipeline) == head
@@ -150,11 +150,11 @@ def test_a_suspended_topic_is_neither_planned_nor_materialized(
     pipeline: Pipeline, kafka_topic: KafkaTopic
 ) -> None:
     kafka_topic.send(PAYMENT, payments(1, first=2), partition=0)
-    planned = pipeline.plan()
+    plan = pipeline.plan()
     with pytest.raises(Suspended):
         meet(pipeline, DataLoss("5 offsets expired"))
     metadata = table_of(pipeline).metadata_location
-    for attempt in (pipeline.plan, lambda: pipeline.materialize(planned)):
+    for attempt in (pipeline.plan, lambda: pipeline.materialize(plan)):
         with pytest.raises(Suspended, match=r"since 20.*: 5 offsets expired") as caught:
             attempt()
         assert "--accept-loss" in caught.value.next_step
@@ -206,11 +206,11 @@ def test_a_suspension_between_plan_and_commit_does_not_disturb_the_writer(
 ) -> None:
     """The property belongs to no snapshot: a writer's condition on the snapshot still holds."""
     kafka_topic.send(PAYMENT, payments(40, first=2), partition=0)
-    planned = pipeline.plan()
+    plan = pipeline.plan()
     with _toggling(pipeline.catalog, pipeline) as toggled:
-        done = pipeline.materialize(planned)
+        committed = pipeline.materialize(plan)
     assert len(toggled) > 0
-    assert done.rows == 40
+    assert committed.rows == 40
     verified(pipeline)
 
 
@@ -245,16 +245,16 @@ def test_a_suspension_is_written_though_other_commits_come_between(
     refusals = iter([CommitFailedException("somebody was faster")] * 3)
     commit = table._do_commit
 
-    def refused_three_times(**what: object) -> None:
+    def refused_three_times(**properties: object) -> None:
         for refusal in refusals:
             raise refusal
-        commit(**what)
+        commit(**properties)
 
     monkeypatch.setattr(table, "_do_commit", refused_three_times)
     monkeypatch.setattr(pipeline.catalog, "find", lambda _: table)
-    found = suspend(pipeline.catalog, pipeline.topic, DataLoss("expired"))
+    recorded_suspension = suspend(pipeline.catalog, pipeline.topic, DataLoss("expired"))
     monkeypatch.undo()
-    assert found == suspension_of(table_of(pipeline), pipeline.topic)
+    assert recorded_suspension == suspension_of(table_of(pipeline), pipeline.topic)
 
 
 def test_a_table_that_never_stops_changing_is_a_conflict(
@@ -285,9 +285,9 @@ def test_a_table_that_was_dropped_is_not_made_anew_quietly(
         pipeline.catch_up()
     assert f"`tableflow rebuild {kafka_topic.name}`" in caught.value.next_step
     assert pipeline.catalog.find(pipeline.topic.table) is None
-    found = find_suspension(pipeline.catalog, pipeline.topic, pipeline.state_dir)
-    assert found is not None
-    assert found.resolve == f"tableflow rebuild {kafka_topic.name}"
+    current_suspension = find_suspension(pipeline.catalog, pipeline.topic, pipeline.state_dir)
+    assert current_suspension is not None
+    assert current_suspension.resolve == f"tableflow rebuild {kafka_topic.name}"
 
     known_tables.forget(pipeline.state_dir, pipeline.topic, pipeline.catalog.namespace)
     assert find_suspension(pipeline.catalog, pipeline.topic, pipeline.state_dir) is None

@@ -151,13 +151,13 @@ class _Compaction:
     def merge_marks(self, windows: Iterable[Window]) -> int:
         """Merge the delete files, dropping marks of files that are gone; return how many are left."""
         names = {window.name for window in windows}
-        affected = [w for w in self.windows() if w.name in names and w.delete_files]
-        if not affected:
+        with_marks = [w for w in self.windows() if w.name in names and w.delete_files]
+        if not with_marks:
             return 0
         rewrite_all = {"options": options({"rewrite-all": "true"})}
-        result = self._call("rewrite_position_delete_files", affected, rewrite_all)
+        result = self._call("rewrite_position_delete_files", with_marks, rewrite_all)
         removed = result["rewritten_delete_files_count"] - result["added_delete_files_count"]
-        return sum(window.delete_files for window in affected) - int(removed)
+        return sum(window.delete_files for window in with_marks) - int(removed)
 
     def _call(self, procedure: str, windows: Iterable[Window], arguments: dict[str, str]) -> Any:
         groups = (window.group for window in windows)

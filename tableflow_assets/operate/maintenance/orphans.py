@@ -96,7 +96,7 @@ def remove_orphans(
 
 def _orphans_of(catalog: RestCatalog, table: Table, before: datetime) -> list[Orphan]:
     # The listing comes first: a file committed after it is not listed, or it is known by then.
-    files = {stored.file: stored for stored in _stored_files(table)}
+    files = {candidate.file: candidate for candidate in _stored_files(table)}
     known_files = _known_files(catalog, table)
     if known_files and files and not known_files & files.keys():
         raise MaintenanceFailed(
@@ -104,9 +104,9 @@ def _orphans_of(catalog: RestCatalog, table: Table, before: datetime) -> list[Or
             "Nothing was removed. Is the table's data in another place than its location says?",
         )
     return [
-        stored
-        for file, stored in sorted(files.items())
-        if file not in known_files and stored.modified < before
+        candidate
+        for file, candidate in sorted(files.items())
+        if file not in known_files and candidate.modified < before
     ]
 
 

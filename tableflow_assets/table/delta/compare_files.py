@@ -50,9 +50,9 @@ class File:
 Files = dict[str, File]
 
 
-def iceberg_files(table: Table, snapshot: Snapshot, lost: Iterable[LostFile]) -> Files:
+def iceberg_files(table: Table, snapshot: Snapshot, damaged: Iterable[LostFile]) -> Files:
     files = [file for file, _ in all_files(table, snapshot)]
-    lost_paths = {file.path for file in lost}
+    lost_paths = {file.path for file in damaged}
     deleted: dict[str, BitMap64] = {}
     for file in files:
         if file.content == DataFileContent.POSITION_DELETES and file.file_path not in lost_paths:

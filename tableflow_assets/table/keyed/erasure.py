@@ -66,7 +66,7 @@ class Erasure:
         self.table, self.key, self.is_doomed = table, key, is_doomed
         self.files = KeyFiles(table, key, column_prefix)
         self.snapshots = {snapshot.snapshot_id for snapshot in table.snapshots()}
-        self.all_files = self.files.stored()
+        self.all_files = self.files.in_store()
         self.files_with_key = self.files.holding(self.all_files, counts)
 
     def traces(self, rows: int) -> Traces:
@@ -136,7 +136,7 @@ class Erasure:
             except (CommitConflict, CommitFailedException):
                 time.sleep(attempt)
                 continue
-            files = self.files.stored()
+            files = self.files.in_store()
             holding |= self.files.holding(files - earlier_files, counts)
             earlier_files = earlier_files | files
             remaining = holding & files

@@ -49,7 +49,7 @@ class KeyFiles:
         self._folder = PyArrowFileIO.parse_location(table.location())[2]
         self._store = arrow_store(table)
 
-    def stored(self, suffix: str = ".parquet") -> set[str]:
+    def in_store(self, suffix: str = ".parquet") -> set[str]:
         """All files in the store, whether a snapshot refers to them or not."""
         folder = pa_fs.FileSelector(self._folder, recursive=True, allow_not_found=True)
         files = self._store.get_file_info(folder)
@@ -77,7 +77,7 @@ class KeyFiles:
         Manifests are listed before data files: one that a run is about to commit then names only files
         that are listed too.
         """
-        manifests, data_files = self.stored(".avro"), self.stored()
+        manifests, data_files = self.in_store(".avro"), self.in_store()
         snapshots = self._table.refresh().snapshots()
         referred = {_name(manifest.manifest_path) for manifest in self._manifests(snapshots)}
         referred |= {_name(snapshot.manifest_list) for snapshot in snapshots}
@@ -142,8 +142,8 @@ class KeyFiles:
         is_key = pa.repeat(pa.scalar(False), batch.num_rows)
         for column, values in (("key", self._spellings), ("key_hash", self._hashes)):
             if column in batch.column_names:
-                stored = batch[column].combine_chunks()
-                matches = pc.is_in(stored, value_set=pa.array(values, type=stored.type))
+                keys = batch[column].combine_chunks()
+                matches = pc.is_in(keys, value_set=pa.array(values, type=keys.type))
                 is_key = pc.or_(is_key, matches)
         where = [name for name in _WHERE if name in batch.column_names]
         return batch.filter(is_key).select(where).to_pylist()  # type: ignore[no-any-return]

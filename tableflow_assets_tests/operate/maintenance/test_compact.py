@@ -47,14 +47,14 @@ def test_windows_that_need_it_are_compacted_and_the_newest_is_left_alone(
     commit_days(by_day, kafka_topic, 1, 0, 1, 2, 3)
     assert list(files_of(by_day).values()) == [2, 2, 1, 2]
     before, head, ledger = rows_of(by_day), head_of(by_day), read_ledger(table_of(by_day))
-    planned = compact(by_day, dry_run=True)
-    assert planned.windows == ("2024-01-01", "2024-01-02")
-    assert planned.why == ("2 small files would be 1",) * 2
+    dry_run = compact(by_day, dry_run=True)
+    assert dry_run.windows == ("2024-01-01", "2024-01-02")
+    assert dry_run.why == ("2 small files would be 1",) * 2
     assert head_of(by_day) == head
 
-    done = compact(by_day)
-    assert (done.windows, done.files_before, done.files_after) == (planned.windows, 4, 2)
-    assert done.bytes > 0
+    report = compact(by_day)
+    assert (report.windows, report.files_before, report.files_after) == (dry_run.windows, 4, 2)
+    assert report.bytes > 0
     assert list(files_of(by_day).values()) == [1, 1, 1, 2]
     assert "compact" not in health_of(by_day).kinds
     assert rows_of(by_day) == before
@@ -78,8 +78,8 @@ def test_dead_rows_go_out_of_the_files_and_their_marks_with_them(
     commit_keys(keyed, kafka_topic, 2)
     assert sum(window.dead_rows for window in health_of(keyed).windows) == 4
     before = rows_of(keyed)
-    done = compact(keyed)
-    assert (done.files_after, done.delete_files_removed) == (2, 2)
+    report = compact(keyed)
+    assert (report.files_after, report.delete_files_removed) == (2, 2)
     after = health_of(keyed).windows
     assert [(w.name, w.files, w.dead_rows, w.delete_files) for w in after] == [
         ("bucket 0", 1, 0, 0),
@@ -167,8 +167,8 @@ def test_rows_are_put_in_order_by_columns_of_any_name(
     with table_of(by_day).update_schema() as update:
         update.rename_column("amount", hostile)
     before = rows_of(by_day)
-    done = compact(by_day, strategy=f"zorder(id, `{hostile}`)", windows=["2024-01-01"])
-    assert (done.files_before, done.files_after) == (2, 1)
+    report = compact(by_day, strategy=f"zorder(id, `{hostile}`)", windows=["2024-01-01"])
+    assert (report.files_before, report.files_after) == (2, 1)
     options = {"sort_by": (f"`{hostile}` desc", "_kafka.offset"), "compaction": "sort"}
     sorting = replace(by_day, topic=by_day.topic.model_copy(update=options))
     assert compact(sorting, windows=["2024-01-02"]).files_after == 1

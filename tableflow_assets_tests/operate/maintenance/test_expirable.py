@@ -49,7 +49,7 @@ def table_with(history: str, **tags: Any) -> Table:
 
 
 def expired(table: Table, before: int = NOW, **options: Any) -> list[int]:
-    return [one.snapshot_id for one in expirable(table, before, NOW, **options)]
+    return [snapshot.snapshot_id for snapshot in expirable(table, before, NOW, **options)]
 
 
 @pytest.mark.parametrize(

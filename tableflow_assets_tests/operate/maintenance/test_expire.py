@@ -29,7 +29,11 @@ def snapshots_of(pipeline: Pipeline) -> set[int]:
 
 def listed_data_files(pipeline: Pipeline) -> set[str]:
     """By asking the object store."""
-    return {one.file for one in _stored_files(table_of(pipeline)) if one.file.endswith(".parquet")}
+    return {
+        stored_file.file
+        for stored_file in _stored_files(table_of(pipeline))
+        if stored_file.file.endswith(".parquet")
+    }
 
 
 @pytest.mark.parametrize("kind", ["by_day", "keyed"])
@@ -40,11 +44,11 @@ def test_the_ledger_is_read_after_compactions_with_expiry_in_between(
     commit_keys(pipeline, kafka_topic, 2)
     before, rows = read_ledger(table_of(pipeline)), rows_of(pipeline)
     for _ in range(2):  # twice: then the first compaction is old, too
-        found = health(pipeline.catalog, pipeline.topic)
-        compact(pipeline, windows=[window.name for window in found.windows])
+        current_health = health(pipeline.catalog, pipeline.topic)
+        compact(pipeline, windows=[window.name for window in current_health.windows])
         rewrite_manifests(pipeline)
-        planned = expire(pipeline, older_than=NOW, force=True, dry_run=True)
-        assert expire(pipeline, older_than=NOW, force=True).snapshots == planned.snapshots
+        dry_run = expire(pipeline, older_than=NOW, force=True, dry_run=True)
+        assert expire(pipeline, older_than=NOW, force=True).snapshots == dry_run.snapshots
     after = read_ledger(table_of(pipeline))
     assert (after.entry, after.committed_at_ms) == (before.entry, before.committed_at_ms)
     assert rows_of(pipeline) == rows
@@ -53,9 +57,9 @@ def test_the_ledger_is_read_after_compactions_with_expiry_in_between(
     verified(pipeline)
     # The old files were needed by the entry's snapshot; with a newer entry they are not.
     files = listed_data_files(pipeline)
-    gone = expire(pipeline, older_than=NOW, force=True).tables[0]
-    assert gone.data_files >= 2
-    assert len(files - listed_data_files(pipeline)) == gone.data_files + gone.delete_files
+    expired = expire(pipeline, older_than=NOW, force=True).tables[0]
+    assert expired.data_files >= 2
+    assert len(files - listed_data_files(pipeline)) == expired.data_files + expired.delete_files
     verified(pipeline)
 
 
@@ -70,12 +74,12 @@ def test_tags_stay_readable_and_so_does_the_state_before_the_present(
     commit_days(by_day, kafka_topic, 1, 2)
     previous = head_of(by_day)
     commit_days(by_day, kafka_topic, 1, 3)
-    kept = snapshots_of(by_day)
+    snapshots = snapshots_of(by_day)
     with pytest.raises(MaintenanceFailed, match="only 30 minutes: a query that began before"):
         expire(by_day, older_than=timedelta(minutes=30))
     assert expire(by_day, older_than=timedelta(hours=1)).snapshots == 0
     assert expire(by_day, older_than=NOW, force=True, dry_run=True).snapshots == 2
-    assert snapshots_of(by_day) == kept
+    assert snapshots_of(by_day) == snapshots
     assert expire(by_day, older_than=NOW, force=True).snapshots == 2
     assert snapshots_of(by_day) == {tagged, previous, head_of(by_day)}
     assert table_of(by_day).scan(snapshot_id=tagged).to_arrow().num_rows == 1
@@ -90,13 +94,13 @@ def test_a_table_that_somebody_else_has_changed_keeps_its_way_back(
     kafka_topic.send_bytes([b"no Avro at all"])
     by_day.catch_up()
     assert len(letters_of(by_day)) == 1
-    assert [one.table for one in expire(by_day, dry_run=True).tables] == [
+    assert [expired.table for expired in expire(by_day, dry_run=True).tables] == [
         by_day.topic.table,
         by_day.topic.dead_letter_table,
     ]
     table = table_of(by_day)
     table.append(table.scan().to_arrow())
-    kept = snapshots_of(by_day)
+    snapshots = snapshots_of(by_day)
     with pytest.raises(LedgerError):
         expire(by_day, older_than=NOW, force=True)
-    assert snapshots_of(by_day) == kept
+    assert snapshots_of(by_day) == snapshots

@@ -48,7 +48,7 @@ def groups(*specs: PartitionSpec, **options: Any) -> FileGroups:
     """Of a table whose newest partitioning is the last one."""
     table = SimpleNamespace(
         schema=lambda: SCHEMA,
-        specs=lambda: {one.spec_id: one for one in specs},
+        specs=lambda: {spec.spec_id: spec for spec in specs},
         spec=lambda: specs[-1],
         properties={},
     )
@@ -60,8 +60,10 @@ def file(*partition: Any, newest: datetime | None = None) -> DataFile:
     if newest:
         micros = int(newest.timestamp()) * 1_000_000
         bounds = {TIMESTAMP: micros.to_bytes(8, "little", signed=True)}
-    known = SimpleNamespace(partition=Record(*partition), upper_bounds=bounds, lower_bounds=bounds)
-    return cast(DataFile, known)
+    data_file = SimpleNamespace(
+        partition=Record(*partition), upper_bounds=bounds, lower_bounds=bounds
+    )
+    return cast(DataFile, data_file)
 
 
 BY_DAY = spec(0, (TIMESTAMP, DayTransform()))
@@ -71,10 +73,10 @@ BY_COUNTRY = spec(3, (COUNTRY, IdentityTransform()))
 
 
 def test_a_file_is_of_the_window_that_its_own_partitioning_says() -> None:
-    both = groups(BY_HOUR, BY_DAY)
-    assert both.of(file(date(2024, 1, 2)), 0).name == "2024-01-02"
+    daily = groups(BY_HOUR, BY_DAY)
+    assert daily.of(file(date(2024, 1, 2)), 0).name == "2024-01-02"
     hours = (datetime(2024, 1, 2, 7, tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)).days * 24 + 7
-    assert both.of(file(49, hours), 1).name == "2024-01-02"
+    assert daily.of(file(49, hours), 1).name == "2024-01-02"
     hourly = groups(BY_DAY, BY_HOUR, window="hour")
     assert hourly.of(file(49, hours), 1).name == "2024-01-02-07:00"
     # A file of a whole day: by its newest row where that is known.
@@ -92,8 +94,8 @@ def test_without_windows_the_table_is_one_part_and_with_keys_one_for_each_bucket
 
 def test_conditions_find_the_files_of_their_windows() -> None:
     days = groups(BY_DAY)
-    chosen = [days.window_of(DAY_ONE + timedelta(days=day)) for day in (0, 1, 5)]
-    assert days.condition(chosen, "lake") == (
+    day_groups = [days.window_of(DAY_ONE + timedelta(days=day)) for day in (0, 1, 5)]
+    assert days.condition(day_groups, "lake") == (
         "(`_kafka`.`timestamp` >= TIMESTAMP '2024-01-01T00:00:00Z'"
         " AND `_kafka`.`timestamp` < TIMESTAMP '2024-01-03T00:00:00Z')"
         " OR (`_kafka`.`timestamp` >= TIMESTAMP '2024-01-06T00:00:00Z'"
@@ -112,8 +114,7 @@ def test_conditions_find_the_files_of_their_windows() -> None:
 def windows(now: datetime, *parts: GroupContent, **options: Any) -> dict[str, Window]:
     content = Content(groups={part.group: part for part in parts})
     topic = Topic(name="t", target_file_size="100MB", **options)
-    found = windows_of(content, topic, groups(BY_DAY), now)
-    return {window.name: window for window in found}
+    return {window.name: window for window in windows_of(content, topic, groups(BY_DAY), now)}
 
 
 def part(day: int, *mergeable: Counts) -> GroupContent:
@@ -143,16 +144,16 @@ def small(count: int, size: int = MB) -> Counts:
 )
 def test_when_a_window_needs_to_be_compacted(groups: list[Counts], why: str) -> None:
     now = DAY_ONE + timedelta(days=9)
-    found = windows(now, part(0, *groups), part(5))["2024-01-01"]
-    assert found.why == why
-    assert found.remedy == ("rewrite" if "rows are deleted" in why else "pack" if why else "")
+    window = windows(now, part(0, *groups), part(5))["2024-01-01"]
+    assert window.why == why
+    assert window.remedy == ("rewrite" if "rows are deleted" in why else "pack" if why else "")
 
 
 def test_windows_being_written_are_left_alone_until_they_have_many_small_files() -> None:
     now = DAY_ONE + timedelta(days=2, hours=7)
-    found = windows(now, part(1, small(9)), part(2, small(9)), part(3, small(9)))
+    by_name = windows(now, part(1, small(9)), part(2, small(9)), part(3, small(9)))
     # That of now, and the newest that has rows: here one of the future.
-    assert [(w.name, w.is_newest, bool(w.remedy)) for w in found.values()] == [
+    assert [(w.name, w.is_newest, bool(w.remedy)) for w in by_name.values()] == [
         ("2024-01-02", False, True),
         ("2024-01-03", True, False),
         ("2024-01-04", True, False),

@@ -25,22 +25,22 @@ def test_a_stray_file_goes_and_nothing_else(keyed: Pipeline, kafka_topic: KafkaT
     rows, storage = rows_of(keyed), keyed.catalog.storage
     folder, delta = table.location(), delta_root(table)
     strays = [f"{delta}/_kafka_key_bucket_2=0/stray.parquet", f"{folder}/metadata/stray-m0.avro"]
-    others = [f"{delta}/_delta_log/other.json", f"{folder}/metadata/version-hint.text"]
-    for location in (*strays, *others):
+    other_files = [f"{delta}/_delta_log/other.json", f"{folder}/metadata/version-hint.text"]
+    for location in (*strays, *other_files):
         store_at(folder, storage).put(location.removeprefix(f"{folder}/"), b"left behind")
 
     with pytest.raises(MaintenanceFailed, match="has not committed its files yet"):
         remove_orphans(keyed, older_than=timedelta(hours=23))
     assert remove_orphans(keyed).files == ()  # they are young
-    planned = remove_orphans(keyed, older_than=NOW, force=True, dry_run=True)
-    assert sorted(one.file for one in planned.files) == sorted(s[len("s3://") :] for s in strays)
-    done = remove_orphans(keyed, older_than=NOW, force=True)
-    assert (done.files, done.bytes) == (planned.files, 2 * len(b"left behind"))
+    dry_run = remove_orphans(keyed, older_than=NOW, force=True, dry_run=True)
+    assert sorted(file.file for file in dry_run.files) == sorted(s[len("s3://") :] for s in strays)
+    report = remove_orphans(keyed, older_than=NOW, force=True)
+    assert (report.files, report.bytes) == (dry_run.files, 2 * len(b"left behind"))
     assert remove_orphans(keyed, older_than=NOW, force=True).files == ()
 
     store = store_at(folder, storage)
-    assert all(store.read(one.removeprefix(f"{folder}/")) for one in others)
-    store.delete([one.removeprefix(f"{folder}/") for one in others])
+    assert all(store.read(file.removeprefix(f"{folder}/")) for file in other_files)
+    store.delete([file.removeprefix(f"{folder}/") for file in other_files])
     assert rows_of(keyed) == rows
     table = table_of(keyed)
     for snapshot in table.snapshots():

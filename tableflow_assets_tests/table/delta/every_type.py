@@ -40,8 +40,8 @@ class Column(NamedTuple):
     values: tuple[Any, ...]  # one a row
 
 
-def sql(name: str, **others: str) -> dict[str, str]:
-    return dict.fromkeys(("delta-rs", "DuckDB", "Spark"), name) | others
+def sql(name: str, **overrides: str) -> dict[str, str]:
+    return dict.fromkeys(("delta-rs", "DuckDB", "Spark"), name) | overrides
 
 
 def utc(*when: int) -> datetime:
@@ -168,11 +168,13 @@ def all_filters(reader: str) -> Iterator[tuple[str, bool]]:
         yield f"{name} IS NULL", True
         yield f"{inside} IS NULL", True
         if column.sql:
-            said = [literal(reader, column, value) for value in column.values if value is not None]
-            yield from ((f"{name} = {said[at]}", True) for at in (0, 1, -1))
-            yield f"{name} < {said[1]}", False
-            yield f"{name} > {said[-2]}", False
-            yield f"{inside} = {said[-1]}", True
+            literals = [
+                literal(reader, column, value) for value in column.values if value is not None
+            ]
+            yield from ((f"{name} = {literals[at]}", True) for at in (0, 1, -1))
+            yield f"{name} < {literals[1]}", False
+            yield f"{name} > {literals[-2]}", False
+            yield f"{inside} = {literals[-1]}", True
 
 
 def literal(reader: str, column: Column, value: Any) -> str:

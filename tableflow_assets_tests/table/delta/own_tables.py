@@ -90,7 +90,7 @@ class OwnTable:
             return commits.commit_branch(self.catalog, table, branch, ledger.head)
 
     def mark(self, table: Table, branch: str, ids: Iterable[int]) -> None:
-        places = [one for one in self.places() if one["id"] in ids]
+        places = [place for place in self.places() if place["id"] in ids]
         marks = pa.Table.from_pylist(places).select(["_file", "_pos", "key_hash"])
         mark_deleted(self.catalog, table, branch, marks)
 
@@ -111,9 +111,9 @@ class OwnTable:
     # --- looking ------------------------------------------------------------------------------
 
     def now(self) -> Table:
-        found = self.catalog.find(self.topic.table)
-        assert found is not None
-        return found
+        table = self.catalog.find(self.topic.table)
+        assert table is not None
+        return table
 
     @property
     def head(self) -> int:
@@ -147,15 +147,15 @@ class OwnTable:
 
     def places(self) -> list[dict[str, Any]]:
         """Of every row: the file that it is in, and where."""
-        found = []
+        rows = []
         for task in self.now().scan().plan_files():
             with self.now().io.new_input(task.file.file_path).open() as file:
                 ids = pa.parquet.read_table(file)["id"].to_pylist()
-            found += [
+            rows += [
                 {"id": at, "_file": task.file.file_path, "_pos": pos, "key_hash": key_hash(at)}
                 for pos, at in enumerate(ids)
             ]
-        return found
+        return rows
 
     def assert_same(self) -> None:
         """Read by delta-rs and by pyiceberg."""
@@ -164,9 +164,9 @@ class OwnTable:
     def entries(self) -> list[dict[str, Any]]:
         """Of the files in the Delta log, as a commit says them: a checkpoint spells some otherwise."""
         return [
-            {key: value for key, value in one.items() if value is not None}
+            {key: value for key, value in entry.items() if value is not None}
             | {"partitionValues": {}}
-            for one in self.log.state().files.values()
+            for entry in self.log.state().files.values()
         ]
 
     def metadata(self) -> dict[str, Any]:
@@ -200,8 +200,8 @@ def assert_in_step(own: OwnTable) -> None:
 
 def snapshots_of(own: OwnTable) -> list[int]:
     """What the versions say that they show."""
-    told = [written_by_us(own.log.commit(version)) for version in own.log.all_commits]
-    return [int(one["snapshot"]) for one in told if one]
+    commits = [written_by_us(own.log.commit(version)) for version in own.log.all_commits]
+    return [int(commit["snapshot"]) for commit in commits if commit]
 
 
 def is_free(table: Table, snapshot: int) -> bool:

@@ -136,8 +136,8 @@ def delta_readers(tableflow: Tableflow, root: str) -> Iterator[tuple[str, Ask]]:
     storage, catalog = connections.s3_connection(settings), connections.catalog_connection(settings)
 
     def delta_rs(query: str) -> list[Row]:
-        opened = DeltaTable(root, storage_options=storage_options(storage))
-        answer = QueryBuilder().register("delta_table", opened).execute(query).read_all()
+        table = DeltaTable(root, storage_options=storage_options(storage))
+        answer = QueryBuilder().register("delta_table", table).execute(query).read_all()
         return rows_of(pa.table(answer))
 
     @cache

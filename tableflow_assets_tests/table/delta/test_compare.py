@@ -45,12 +45,17 @@ def compared(own: OwnTable, **options: Any) -> Compared:
 
 def test_a_mirrored_table_is_the_same_and_counted(own: OwnTable) -> None:
     read: list[int] = []
-    found = compared(own, rows=True, on_read=read.append)
-    assert found.ok, found.findings
-    assert (found.files, found.rows, found.deleted_rows, found.rows_compared) == (4, 4, 1, 4)
+    comparison = compared(own, rows=True, on_read=read.append)
+    assert comparison.ok, comparison.findings
+    assert (
+        comparison.files,
+        comparison.rows,
+        comparison.deleted_rows,
+        comparison.rows_compared,
+    ) == (4, 4, 1, 4)
     assert sum(read) == 8
-    assert (found.snapshot, found.version) == (own.head, own.log.newest)
-    assert json.loads(json.dumps(found.to_json()))["snapshot"] == str(own.head)
+    assert (comparison.snapshot, comparison.version) == (own.head, own.log.newest)
+    assert json.loads(json.dumps(comparison.to_json()))["snapshot"] == str(own.head)
 
 
 # --- a log that looks like ours, and lies -----------------------------------------------------
@@ -58,28 +63,28 @@ def test_a_mirrored_table_is_the_same_and_counted(own: OwnTable) -> None:
 
 def first(own: OwnTable) -> Action:
     """The entry of a file without deleted rows."""
-    return next(one for one in own.entries() if "deletionVector" not in one)
+    return next(entry for entry in own.entries() if "deletionVector" not in entry)
 
 
 def marked(own: OwnTable) -> Action:
-    return next(one for one in own.entries() if "deletionVector" in one)
+    return next(entry for entry in own.entries() if "deletionVector" in entry)
 
 
 def swapped(own: OwnTable) -> Action:
     """The columns a and b, each with the place of the other in the files."""
     metadata = own.metadata()
     schema = json.loads(metadata["schemaString"])
-    a, b = (one for one in schema["fields"] if one["name"] in "ab")
+    a, b = (field for field in schema["fields"] if field["name"] in "ab")
     a["metadata"], b["metadata"] = b["metadata"], a["metadata"]
     return metadata | {"schemaString": json.dumps(schema)}
 
 
 def other_vector(own: OwnTable, *rows: int) -> list[Action]:
-    known = marked(own)
+    entry = marked(own)
     name, content, descriptors = write_vectors({"": BitMap64(rows)}, uuid.uuid4())
     own.store.put(name, content)
-    gone = {"path": known["path"], "dataChange": True, "deletionVector": known["deletionVector"]}
-    return [{"remove": gone}, {"add": known | {"deletionVector": descriptors[""]}}]
+    remove = {"path": entry["path"], "dataChange": True, "deletionVector": entry["deletionVector"]}
+    return [{"remove": remove}, {"add": entry | {"deletionVector": descriptors[""]}}]
 
 
 LIES: dict[str, tuple[Callable[[OwnTable], list[Action]], set[str], str]] = {
@@ -130,23 +135,23 @@ LIES: dict[str, tuple[Callable[[OwnTable], list[Action]], set[str], str]] = {
 def test_a_lie_in_the_log_is_found(own: OwnTable, lie: str) -> None:
     actions, kinds, words = LIES[lie]
     newest = own.log.newest
-    info = next(one for one in own.log.commit(newest) if "commitInfo" in one)
+    info = next(action for action in own.log.commit(newest) if "commitInfo" in action)
     own.write_commit(newest + 1, info, *actions(own))
-    found = compared(own, rows=True)
+    comparison = compared(own, rows=True)
     upkeep.repair(own.catalog, own.now())
-    assert {one.kind for one in found.findings} == kinds
-    assert words in " ".join(one.problem for one in found.findings)
+    assert {finding.kind for finding in comparison.findings} == kinds
+    assert words in " ".join(finding.problem for finding in comparison.findings)
     assert compared(own).ok
 
 
 def test_rows_that_differ_are_named_by_their_place_in_the_log(own: OwnTable) -> None:
     newest = own.log.newest
-    info = next(one for one in own.log.commit(newest) if "commitInfo" in one)
+    info = next(action for action in own.log.commit(newest) if "commitInfo" in action)
     own.write_commit(newest + 1, info, {"metaData": swapped(own)}, *other_vector(own, 0))
-    found = compared(own, rows=True).findings
+    findings = compared(own, rows=True).findings
     upkeep.repair(own.catalog, own.now())
-    assert {one.kind for one in found} == {"columns", "deleted_rows", "rows"}, found
-    assert [one.problem for one in found if one.kind == "rows"] == [
+    assert {finding.kind for finding in findings} == {"columns", "deleted_rows", "rows"}, findings
+    assert [finding.problem for finding in findings if finding.kind == "rows"] == [
         "The record 0:0 is 1 times in the Iceberg table, 0 times in the Delta table.",
         "The record 0:1 is 0 times in the Iceberg table, 1 times in the Delta table.",
         "The record 0:3 has other values in a, b.",
@@ -165,11 +170,11 @@ def test_a_log_that_is_behind_is_compared_with_what_it_shows(
         patch.setattr(commits, "follow", lambda *_, **__: None)
         own.append(2)
         own.append(3)
-    found = compared(own, rows=True)
-    assert [(one.kind, "2 states behind" in one.problem) for one in found.findings] == [
-        ("behind", True)
-    ]
-    assert (found.snapshot, found.rows, found.rows_compared) == (mirrored, 1, 1)
+    comparison = compared(own, rows=True)
+    assert [
+        (finding.kind, "2 states behind" in finding.problem) for finding in comparison.findings
+    ] == [("behind", True)]
+    assert (comparison.snapshot, comparison.rows, comparison.rows_compared) == (mirrored, 1, 1)
     upkeep.drop(own.catalog, own.now())
     (finding,) = compared(own).findings
     assert finding.problem == "There is no Delta log."
@@ -181,17 +186,17 @@ def test_files_that_the_store_has_lost_or_cut_are_found(
     own = OwnTable(tableflow, tmp_path)
     own.append(1)
     own.append(2)
-    paths = sorted(one["_file"] for one in own.places())
+    paths = sorted(place["_file"] for place in own.places())
     names = [path.removeprefix(own.root + "/") for path in paths]
     own.store.delete([names[0]])
     own.store.put(names[1], b"PAR1")
-    found = compared(own, rows=True)
-    assert {one.kind for one in found.findings} == {"lost_file"}
-    assert sorted(one.problem.split(" ", 1)[0] for one in found.findings) == paths
-    told = " ".join(one.problem for one in found.findings)
-    assert "is not in the store" in told
-    assert "has 4 bytes of" in told
-    assert found.rows_compared is None
+    comparison = compared(own, rows=True)
+    assert {finding.kind for finding in comparison.findings} == {"lost_file"}
+    assert sorted(finding.problem.split(" ", 1)[0] for finding in comparison.findings) == paths
+    problems = " ".join(finding.problem for finding in comparison.findings)
+    assert "is not in the store" in problems
+    assert "has 4 bytes of" in problems
+    assert comparison.rows_compared is None
 
 
 def test_metadata_that_is_gone_is_named(tableflow: Tableflow, tmp_path: Path) -> None:
@@ -208,12 +213,12 @@ def test_not_more_is_told_than_somebody_reads(tableflow: Tableflow, tmp_path: Pa
     own = OwnTable(tableflow, tmp_path)
     own.append(1)
     newest = own.log.newest
-    info = next(one for one in own.log.commit(newest) if "commitInfo" in one)
+    info = next(action for action in own.log.commit(newest) if "commitInfo" in action)
     adds = [{"add": first(own) | {"path": f"{at}.parquet"}} for at in range(SHOWN + 7)]
     own.write_commit(newest + 1, info, *adds)
-    found = compared(own).findings
-    assert len(found) == SHOWN + 1
-    assert found[-1].problem == "And 7 more of this kind."
+    findings = compared(own).findings
+    assert len(findings) == SHOWN + 1
+    assert findings[-1].problem == "And 7 more of this kind."
 
 
 # --- columns ----------------------------------------------------------------------------------

@@ -48,7 +48,7 @@ def checkpoint(store: FolderStore, version: int, content: bytes | None = None) -
     if content is None:
         path = store._folder / checkpoint_name(version)
         files = [{"add": add(f"{at}.parquet")["add"]} for at in range(version + 1)]
-        rows = [{**one, "metaData": None, "protocol": None} for one in files]
+        rows = [{**file, "metaData": None, "protocol": None} for file in files]
         kind = pa.struct([("path", pa.string())])
         schema = pa.schema([("add", kind), ("metaData", kind), ("protocol", kind)])
         pq.write_table(pa.Table.from_pylist(rows, schema=schema), path)

@@ -47,10 +47,12 @@ def test_rows_and_replaced_rows_are_one_version_a_commit(keyed: OwnTable) -> Non
     assert len(keyed.now().snapshots()) == 7  # those with marks have two each
     assert_in_step(keyed)
     actions = keyed.log.commit(4)
-    assert {"WRITE"} == {one["commitInfo"]["operation"] for one in actions if "commitInfo" in one}
+    assert {"WRITE"} == {
+        action["commitInfo"]["operation"] for action in actions if "commitInfo" in action
+    }
     for version, count in ((0, 0), (1, 4), (2, 4), (3, 5)):
         assert len(keyed.delta_rows(version)) == count
-    (transaction,) = [one["txn"] for one in actions if "txn" in one]
+    (transaction,) = [action["txn"] for action in actions if "txn" in action]
     head = keyed.now().current_snapshot()
     assert head is not None
     assert transaction["version"] == head.sequence_number
@@ -80,7 +82,7 @@ def test_a_column_that_comes_or_widens_shows_before_any_row_has_it(
     assert_in_step(own)
     own.append(2**40 if change == "widened" else 4, **({"note": "n"} if change == "added" else {}))
     assert own.log.newest == 3
-    assert not any("metaData" in one for one in own.log.commit(3))
+    assert not any("metaData" in action for action in own.log.commit(3))
     assert_in_step(own)
 
 
@@ -90,10 +92,12 @@ def test_bounds_keep_their_digits_when_rows_of_the_file_are_replaced(keyed: OwnT
     most = "9999999999999999999999999999.9999999999"
     keyed.append(10, 11, 12, 13, price=Decimal(most))
     keyed.replace(10, 11, 12, 13, price=Decimal(1))
-    marked = [one["add"] for one in keyed.log.commit(4) if "deletionVector" in one.get("add", {})]
+    marked = [
+        action["add"] for action in keyed.log.commit(4) if "deletionVector" in action.get("add", {})
+    ]
     assert marked
-    assert all(f'"price":{most}' in one["stats"] for one in marked)
-    assert all('"tightBounds":false' in one["stats"] for one in marked)
+    assert all(f'"price":{most}' in file["stats"] for file in marked)
+    assert all('"tightBounds":false' in file["stats"] for file in marked)
 
 
 def test_compaction_changes_files_and_no_rows(keyed: OwnTable, tableflow: Tableflow) -> None:
@@ -104,9 +108,13 @@ def test_compaction_changes_files_and_no_rows(keyed: OwnTable, tableflow: Tablef
     ).collect()
     assert catch_up(keyed.catalog, keyed.now()) == 1
     actions = keyed.log.commit(3)
-    files = [one.get("add") or one["remove"] for one in actions if {"add", "remove"} & one.keys()]
+    files = [
+        action.get("add") or action["remove"]
+        for action in actions
+        if {"add", "remove"} & action.keys()
+    ]
     assert files
-    assert not any(one["dataChange"] for one in files)
+    assert not any(file["dataChange"] for file in files)
     assert_in_step(keyed)
 
 
@@ -203,9 +211,9 @@ def test_states_that_expired_before_they_were_mirrored_are_passed_over(
 ) -> None:
     unmirrored(keyed, monkeypatch, *(lambda at=at: keyed.replace(at) for at in (1, 2, 2)))
     table = keyed.now()
-    old = [one.snapshot_id for one in table.snapshots()][:-2]
+    old = [snapshot.snapshot_id for snapshot in table.snapshots()][:-2]
     table.maintenance.expire_snapshots().by_ids(
-        [one for one in old if is_free(table, one)]
+        [snapshot_id for snapshot_id in old if is_free(table, snapshot_id)]
     ).commit()
     assert catch_up(keyed.catalog, keyed.now()) == 1
     assert_in_step(keyed)

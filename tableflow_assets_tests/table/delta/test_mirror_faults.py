@@ -94,8 +94,8 @@ def a_path(own: OwnTable) -> str:
 def test_somebody_elses_version_is_named_and_undone(shared: OwnTable, what: str) -> None:
     theirs = shared.log.newest + 1
     shared.write_commit(theirs, {"commitInfo": {"operation": "?"}}, *FOREIGN[what](shared))
-    named = rf"Version {theirs} .* was not written by Tableflow Assets.*\n.*tableflow repair"
-    with pytest.raises(MirrorError, match=named):
+    message = rf"Version {theirs} .* was not written by Tableflow Assets.*\n.*tableflow repair"
+    with pytest.raises(MirrorError, match=message):
         catch_up(shared.catalog, shared.now())
     assert "not written by" in upkeep.standing(shared.catalog, shared.now()).problem
     assert not compare(shared.catalog, shared.now(), patience=0).ok
@@ -135,7 +135,7 @@ def test_damage_is_named_costs_no_commit_and_is_mended(shared: OwnTable, what: s
     assert shared.log.newest == shared.log.checkpoint + 2
     DAMAGE[what](shared)
     compared = compare(shared.catalog, shared.now(), patience=0)
-    assert {one.kind for one in compared.findings} == {"log"}
+    assert {finding.kind for finding in compared.findings} == {"log"}
     shared.replace(1, 2)
     assert len(shared.rows()) == 4
     with pytest.raises(MirrorError, match=r"is damaged.*\n.*tableflow repair"):
@@ -203,9 +203,9 @@ def test_all_engines_read_behind_checkpoints_and_what_is_trimmed(
     seventh = table.snapshot_by_id(snapshots_of(keyed)[7])
     assert seventh is not None
     expired = [
-        one.snapshot_id
-        for one in table.snapshots()
-        if one.timestamp_ms < seventh.timestamp_ms and is_free(table, one.snapshot_id)
+        snapshot.snapshot_id
+        for snapshot in table.snapshots()
+        if snapshot.timestamp_ms < seventh.timestamp_ms and is_free(table, snapshot.snapshot_id)
     ]
     table.maintenance.expire_snapshots().by_ids(expired).commit()
     in_flight = f"{VECTORS}/deletion_vector_of_a_version_being_written.bin"
@@ -220,10 +220,10 @@ def test_all_engines_read_behind_checkpoints_and_what_is_trimmed(
     assert_in_step(keyed)
     assert len(keyed.delta_rows(7)) == len(keyed.delta_rows(6)) == 4
     ids = sorted(row["id"] for row in keyed.rows())
-    found = tableflow.spark.read.format("delta").load(keyed.root).collect()
-    assert sorted(row.id for row in found) == ids
+    rows = tableflow.spark.read.format("delta").load(keyed.root).collect()
+    assert sorted(row.id for row in rows) == ids
     with closing(connect_duckdb(keyed.catalog.connection, keyed.catalog.storage)) as duckdb:
-        found = duckdb.table_function("delta_scan", [keyed.root]).fetchall()
-    assert sorted(row[0] for row in found) == ids
+        rows = duckdb.table_function("delta_scan", [keyed.root]).fetchall()
+    assert sorted(row[0] for row in rows) == ids
     keyed.replace(3)
     assert_in_step(keyed)

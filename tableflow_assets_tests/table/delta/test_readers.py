@@ -66,9 +66,9 @@ def test_every_type_has_the_values_that_iceberg_reads(
         assert comparable(ask("SELECT * FROM delta_table")) == expected, reader
         # Spark may answer this from the statistics alone.
         ends = "min(id) AS id, max({0}) AS i, min(day) AS d, max(day) AS e, count(*) AS n"
-        asked = f"SELECT {ends.format(quoted(reader, '1st'))} FROM delta_table"  # noqa: S608
+        query = f"SELECT {ends.format(quoted(reader, '1st'))} FROM delta_table"  # noqa: S608
         days = {"d": date(1, 1, 1), "e": date(9999, 12, 31)}
-        assert ask(asked) == [{"id": 0, "i": 2**31 - 1, **days, "n": 7}], reader
+        assert ask(query) == [{"id": 0, "i": 2**31 - 1, **days, "n": 7}], reader
 
 
 def test_statistics_change_no_answer(tableflow: Tableflow, every_type: Table) -> None:
@@ -84,11 +84,11 @@ def test_statistics_change_no_answer(tableflow: Tableflow, every_type: Table) ->
         )
     without, with_them = answers
     assert with_them == without
-    for name, found in without.items():
-        for ids, (condition, must_find) in zip(found, all_filters(name), strict=True):
+    for name, ids_by_condition in without.items():
+        for ids, (condition, must_find) in zip(ids_by_condition, all_filters(name), strict=True):
             assert ids or not must_find, (name, condition)
-    asked = list(zip(without["DuckDB"], all_filters("Spark"), strict=True))
-    for expected, (condition, _) in asked[::13]:
+    queries = list(zip(without["DuckDB"], all_filters("Spark"), strict=True))
+    for expected, (condition, _) in queries[::13]:
         assert ids_where(readers["Spark"], condition) == expected, condition
 
 
@@ -125,7 +125,7 @@ def test_files_older_than_a_widening_and_an_added_field(tableflow: Tableflow) ->
     append_by_spark(tableflow, table, [new], files=1)
     root = write_log(tableflow, table, log_of(table))
     expected = comparable(table.scan().to_arrow().to_pylist())
-    assert [found["number"] for found in expected] == [-5, 2**31 - 1, 2**40]
+    assert [row["number"] for row in expected] == [-5, 2**31 - 1, 2**40]
     filters = {
         "number = -5": [1],
         "number > 2147483647": [3],
@@ -138,12 +138,15 @@ def test_files_older_than_a_widening_and_an_added_field(tableflow: Tableflow) ->
     for reader, ask in delta_readers(tableflow, root):
         assert comparable(ask("SELECT * FROM delta_table")) == expected, reader
         for condition, ids in filters.items():
-            column, rest = condition.split(" ", 1)
+            column, comparison = condition.split(" ", 1)
             if reader == "Spark" and ids != [1]:
                 continue  # it takes a while for each question
-            assert ids_where(ask, f"{quoted(reader, column)} {rest}") == ids, (reader, condition)
+            assert ids_where(ask, f"{quoted(reader, column)} {comparison}") == ids, (
+                reader,
+                condition,
+            )
             inside = f"st.{column}" if reader == "Spark" else f"\"st\"['{column}']"
-            assert ids_where(ask, f"{inside} {rest}") == ids, (reader, condition)
+            assert ids_where(ask, f"{inside} {comparison}") == ids, (reader, condition)
 
 
 def test_delta_rs_refuses_a_table_that_names_type_widening(tmp_path: Path) -> None:
@@ -193,15 +196,15 @@ def widened_row(at: int, number: int, real: float, amount: Decimal) -> dict[str,
 
 def without_stats(actions: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [
-        {kind: {key: value for key, value in said.items() if key != "stats"}}
+        {kind: {key: value for key, value in body.items() if key != "stats"}}
         for action in actions
-        for kind, said in action.items()
+        for kind, body in action.items()
     ]
 
 
 def ids_where(ask: Ask, condition: str) -> list[int]:
-    found = ask(f"SELECT id FROM delta_table WHERE {condition}")  # noqa: S608
-    return sorted(one["id"] for one in found)
+    rows = ask(f"SELECT id FROM delta_table WHERE {condition}")  # noqa: S608
+    return sorted(row["id"] for row in rows)
 
 
 def ids_by_filter(reader: str, ask: Ask) -> list[list[int]]:

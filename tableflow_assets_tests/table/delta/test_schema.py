@@ -65,8 +65,8 @@ def test_names_in_the_files_are_those_that_iceberg_writes(tableflow: Tableflow) 
     assert table is not None
     (task,) = table.scan().plan_files()
     with table.io.new_input(task.file.file_path).open() as file:
-        written = pq.ParquetFile(file).schema
-    paths = [written.column(at).path for at in range(len(HOSTILE_NAMES) + 3)]
+        file_schema = pq.ParquetFile(file).schema
+    paths = [file_schema.column(at).path for at in range(len(HOSTILE_NAMES) + 3)]
     assert paths == [
         *map(physical_name, HOSTILE_NAMES),
         "st_x20ruct._2nd_x20one.list.element._xD83D_xDE82",
@@ -114,8 +114,8 @@ def test_widened_columns_say_what_they_were() -> None:
     third = version(LongType(), DoubleType(), 18, 2)
 
     def changes(now: Schema, *history: Schema) -> list[list[dict[str, str]] | None]:
-        said = json.loads(delta_schema(now, {schema.schema_id: schema for schema in history}))
-        whole, outer, lists, mapped = said["fields"]
+        document = json.loads(delta_schema(now, {schema.schema_id: schema for schema in history}))
+        whole, outer, lists, mapped = document["fields"]
         fields = (whole, outer["type"]["fields"][0], lists, mapped)
         return [field["metadata"].get("delta.typeChanges") for field in fields]
 

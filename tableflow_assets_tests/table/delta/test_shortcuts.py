@@ -44,24 +44,24 @@ def assert_all_engines_read(own: OwnTable, tableflow: Tableflow) -> None:
 
 def looks_into_checkpoints(own: OwnTable) -> int:
     """How many requests DuckDB needs for it."""
-    asked: list[str] = []
+    requests: list[str] = []
     storage = own.catalog.storage
-    with failing_store(str(storage.endpoint), on_request=asked.append) as door:
+    with failing_store(str(storage.endpoint), on_request=requests.append) as door:
         behind_the_door = replace(storage, endpoint=door)
         with closing(connect_duckdb(own.catalog.connection, behind_the_door)) as duckdb:
             # Not by `table_function`: it lets no other thread go on, such as the door's.
             assert duckdb.execute(f"FROM {delta_source(own.root)}").fetchall()
-    return sum(".checkpoint." in path for path in asked)
+    return sum(".checkpoint." in path for path in requests)
 
 
 def test_they_say_what_the_checkpoint_says(keyed: OwnTable) -> None:
     at = write_checkpoint(keyed)
     state = keyed.log.state()
-    told = json.loads(keyed.store.read(checksum_name(at)) or b"")
-    assert told["numFiles"] == len(state.files)
-    assert told["tableSizeBytes"] == sum(file["size"] for file in state.files.values())
-    assert told["metadata"] == keyed.metadata()
-    assert told["protocol"] == state.protocol
+    checksum = json.loads(keyed.store.read(checksum_name(at)) or b"")
+    assert checksum["numFiles"] == len(state.files)
+    assert checksum["tableSizeBytes"] == sum(file["size"] for file in state.files.values())
+    assert checksum["metadata"] == keyed.metadata()
+    assert checksum["protocol"] == state.protocol
     hint = json.loads(keyed.store.read(LAST_CHECKPOINT) or b"")
     names = {field["name"] for field in hint["checkpointSchema"]["fields"]}
     assert hint["version"] == at
@@ -103,8 +103,13 @@ def test_they_go_with_their_checkpoint(keyed: OwnTable) -> None:
     keyed.replace(1)
     newest = write_checkpoint(keyed)
     upkeep.purge(keyed.catalog, keyed.now())
-    kept = [checkpoint_name(newest), checksum_name(newest), commit_name(newest), LAST_CHECKPOINT]
-    assert keyed.log.all_files == kept
+    remaining = [
+        checkpoint_name(newest),
+        checksum_name(newest),
+        commit_name(newest),
+        LAST_CHECKPOINT,
+    ]
+    assert keyed.log.all_files == remaining
     assert_in_step(keyed)
 
 

@@ -58,8 +58,8 @@ def bounds_text(kind: IcebergType, lower: bytes, upper: bytes, **counts: Any) ->
     """What stands for one column, word for word; empty where nothing does."""
     file = data_file({1: lower}, {1: upper}, **counts)
     text = StatsWriter(Schema(field(1, "c", kind))).of(file)
-    smallest, rest = text.removeprefix('{"numRecords":3,"minValues":{').split('},"maxValues":{')
-    return smallest.removeprefix('"c":'), rest.split("}")[0].removeprefix('"c":')
+    least, most = text.removeprefix('{"numRecords":3,"minValues":{').split('},"maxValues":{')
+    return least.removeprefix('"c":'), most.split("}")[0].removeprefix('"c":')
 
 
 def bounds(kind: PrimitiveType, lower: Any, upper: Any, **counts: Any) -> tuple[str, str]:
@@ -104,8 +104,8 @@ def test_a_file_may_be_older_than_the_widening_of_its_column() -> None:
     narrow = (struct.pack("<i", -5), struct.pack("<i", 2**31 - 1))
     assert bounds_text(LongType(), *narrow) == ("-5", "2147483647")
     narrow = (struct.pack("<f", 0.1), struct.pack("<f", 1.5))
-    said = bounds_text(DoubleType(), *narrow, nan_value_counts={1: 0})
-    assert said == ("0.10000000149011612", "1.5")
+    text = bounds_text(DoubleType(), *narrow, nan_value_counts={1: 0})
+    assert text == ("0.10000000149011612", "1.5")
     assert bounds_text(DecimalType(38, 2), b"\xff", b"\x7f") == ("-0.01", "1.27")
 
 
@@ -173,8 +173,8 @@ def test_it_is_quick() -> None:
     """It runs for every file of every commit. Some 40 times slower than seen would fail."""
     kinds = (LongType(), StringType(), TimestamptzType(), DecimalType(9, 2))
     schema = Schema(*(field(at, f"c{at}", kinds[at % 4]) for at in range(100)))
-    found = {at: b"\x01\x02\x03\x04" * (1 if at % 4 == 3 else 2) for at in range(100)}
-    file = data_file(found, found, null_value_counts=dict.fromkeys(range(100), 0))
+    encoded = {at: b"\x01\x02\x03\x04" * (1 if at % 4 == 3 else 2) for at in range(100)}
+    file = data_file(encoded, encoded, null_value_counts=dict.fromkeys(range(100), 0))
     writer = StatsWriter(schema)
     started = time.perf_counter()
     for _ in range(20):

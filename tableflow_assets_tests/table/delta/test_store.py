@@ -33,9 +33,9 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
         return
     storage = request.getfixturevalue("tableflow").catalog.storage
     where = f"{storage.warehouse.rstrip('/')}/tableflow/store_{uuid.uuid4().hex[:8]}/_data/x"
-    found = store_at(where, storage)
-    yield found
-    found.delete(found.sizes())
+    opened_store = store_at(where, storage)
+    yield opened_store
+    opened_store.delete(opened_store.sizes())
 
 
 def test_one_of_eight_writers_wins_and_the_others_know(store: Store) -> None:

@@ -30,11 +30,11 @@ def test_each_file_gets_its_rows_back() -> None:
 def test_the_same_vectors_have_the_same_name_and_others_another() -> None:
     name, content, _ = write_vectors(ROWS, VERSION)
     assert write_vectors(dict(reversed(ROWS.items())), VERSION)[:2] == (name, content)
-    others = [
+    other_files = [
         write_vectors(ROWS | {"b.parquet": BitMap64([1])}, VERSION),
         write_vectors(ROWS, uuid.UUID(int=2)),
     ]
-    assert len({name, *(other[0] for other in others)}) == 3
+    assert len({name, *(other_file[0] for other_file in other_files)}) == 3
     assert name.startswith(f"{FOLDER}/deletion_vector_")
 
 

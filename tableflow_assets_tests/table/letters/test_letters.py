@@ -49,7 +49,7 @@ def keep(
     keep_dead_letters(spark, spark.createDataFrame(rows, RECORD), table, entry, is_skipped)
 
 
-def kept(spark: SparkSession, table: str) -> list[Any]:
+def letters_in(spark: SparkSession, table: str) -> list[Any]:
     return list(spark.table(table).orderBy("lineage", "offset").collect())
 
 
@@ -59,9 +59,9 @@ def test_a_letter_is_explained_and_kept_once_however_often_its_run_is_repeated(
     spark = tableflow.spark
     later = replace(ENTRY, run_id="run-2")
     keep(spark, table, (1, UNKNOWN, "unknown_schema_id"), (2, b"x", "key_malformed_avro"))
-    first = kept(spark, table)
+    first = letters_in(spark, table)
     keep(spark, table, (1, UNKNOWN, "malformed_avro"), (3, None, "null_value"), entry=later)
-    again = kept(spark, table)
+    again = letters_in(spark, table)
 
     assert [row["offset"] for row in again] == [1, 2, 3]
     assert [row["error"] for row in again] == ["malformed_avro", "key_malformed_avro", "null_value"]
@@ -79,10 +79,10 @@ def test_skipping_keeps_the_place_alone_and_takes_nothing_away(
     spark = tableflow.spark
     keep(spark, table, (1, b"whole", "empty"))
     keep(spark, table, (1, b"whole", "empty"), (2, b"place", "empty"), is_skipped=True)
-    found = [(row["skipped"], row["value"], row["key"]) for row in kept(spark, table)]
-    assert found == [(False, b"whole", b"key"), (True, None, None)]
+    contents = [(row["skipped"], row["value"], row["key"]) for row in letters_in(spark, table)]
+    assert contents == [(False, b"whole", b"key"), (True, None, None)]
     keep(spark, table, (2, b"place", "empty"))
-    assert [row["value"] for row in kept(spark, table)] == [b"whole", b"place"]
+    assert [row["value"] for row in letters_in(spark, table)] == [b"whole", b"place"]
 
 
 def test_an_older_table_gets_its_new_columns_and_loses_nothing(
@@ -100,7 +100,7 @@ def test_an_older_table_gets_its_new_columns_and_loses_nothing(
         "current_timestamp() AS first_seen", "current_timestamp() AS last_seen",
     ).writeTo(table).append()  # fmt: skip
     keep(spark, table, (2, UNKNOWN, "unknown_schema_id"))
-    assert [(row["value"], row["schema_id"]) for row in kept(spark, table)] == [
+    assert [(row["value"], row["schema_id"]) for row in letters_in(spark, table)] == [
         (b"old", None),
         (UNKNOWN, 2**32 - 1),
     ]
@@ -126,11 +126,11 @@ def test_only_letters_that_no_finished_or_later_replay_has_can_be_marked(
     assert {row["offset"] for row in waiting.collect()} == {2, 3, 4}  # 5 is not committed
     mark(spark, table, places, entry, "0003-c")
 
-    marks = {(r["lineage"], r["offset"]): r["replay_id"] for r in kept(spark, table)}
+    marks = {(r["lineage"], r["offset"]): r["replay_id"] for r in letters_in(spark, table)}
     assert [marks["", at] for at in range(1, 5)] == ["0001-a", "0003-c", "0004-d", "0003-c"]
     assert marks["another", 1] is None
-    left = without_letters(spark, places, table, entry)
-    assert {row["offset"] for row in left.select(*PLACE).filter("offset < 8").collect()} == {
+    remaining = without_letters(spark, places, table, entry)
+    assert {row["offset"] for row in remaining.select(*PLACE).filter("offset < 8").collect()} == {
         0,
         1,
         7,
