@@ -100,8 +100,8 @@ class TestRole:
         world.keys("CALLER", *world.server.user("caller", allowing("sts:AssumeRole")))
 
     def catalog(self, world: GlueWorld, external_id: str | None = None) -> GlueCatalog:
-        given = {"role_arn": self.role, "external_id": external_id or "our-secret-handshake"}
-        return GlueCatalog("lake", world.settings("CALLER", **given))
+        access = {"role_arn": self.role, "external_id": external_id or "our-secret-handshake"}
+        return GlueCatalog("lake", world.settings("CALLER", **access))
 
     @staticmethod
     def assumed(world: GlueWorld) -> int:

@@ -133,4 +133,4 @@ def test_an_update_whose_answer_got_lost_is_not_made_twice(
     with world.server.late_answers(0.6, only="UpdateTable"):
         assert publish(catalog, lambda: newer) == "nothing"
     assert world.writes() == writes + 1
-    assert catalog.find(newer) == catalog.wanted(newer)
+    assert catalog.find(newer) == catalog.listing_for(newer)

@@ -45,7 +45,7 @@ def world(stub: SnowflakeStub) -> SnowflakeWorld:
 
 
 @pytest.mark.parametrize(
-    ("refusal", "error", "said"),
+    ("refusal", "error", "message"),
     [
         (
             Refusal("003001", "42501", "Insufficient privileges"),
@@ -59,10 +59,10 @@ def world(stub: SnowflakeStub) -> SnowflakeWorld:
     ],
 )
 def test_each_error_is_one_to_wait_for_or_one_to_act_on(
-    world: SnowflakeWorld, refusal: Refusal, error: type[Exception], said: str
+    world: SnowflakeWorld, refusal: Refusal, error: type[Exception], message: str
 ) -> None:
     world.stub.refuses_with = refusal
-    with pytest.raises(error, match=said):
+    with pytest.raises(error, match=message):
         publishing.publish(world.catalog(), a_source, NO_PAUSE)
 
 
@@ -147,10 +147,10 @@ def test_where_nobody_listens_the_error_comes_soon_and_no_log_has_the_key(
     with caplog.at_level(logging.DEBUG), pytest.raises(CatalogAway, match=address) as away:
         catalog.probe()
     assert time.monotonic() - begun < 3 * snowflake_connection.LOGIN_SECONDS
-    told = caplog.text + str(away.value)
+    output = caplog.text + str(away.value)
     assert "snowflake.connector" in caplog.text  # it was on
     hidden = [phrase, *key.splitlines()[1:-1], *pem(a_key(1)).splitlines()[1:-1]]
-    assert [secret for secret in hidden if secret in told] == []
+    assert [secret for secret in hidden if secret in output] == []
 
 
 def test_secrets_of_statements_are_in_no_log_and_no_error(
@@ -162,14 +162,14 @@ def test_secrets_of_statements_are_in_no_log_and_no_error(
     rest = {"source": "rest", "uri": "https://c.example.com", "token": {"env": KEY + "_TOKEN"}}
     catalog = world.catalog(role=ADMINISTRATOR, integration=rest)
     name = sql.TableName("LAKE", "SHOP", "")
-    made = sql.set_up(catalog.settings, name, lambda secret: secret.resolve())
-    assert any(token in statement for statement in made)
+    statements = sql.set_up(catalog.settings, name, lambda secret: secret.resolve())
+    assert any(token in statement for statement in statements)
     stub.refuses_with = Refusal("001003", "42000", f"syntax error near '{token}'")
     with caplog.at_level(logging.DEBUG), pytest.raises(CatalogRefused, match="near") as refused:
-        catalog.run(made, "shop", lambda _: None)
+        catalog.run(statements, "shop", lambda _: None)
     stub.refuses_with = None
     with caplog.at_level(logging.DEBUG):
-        catalog.run(made, "shop", lambda _: None)
+        catalog.run(statements, "shop", lambda _: None)
     assert any(token in statement for statement in stub.statements)
     assert token not in caplog.text + str(refused.value)
     assert (refused.value.__cause__, refused.value.__suppress_context__) == (None, True)

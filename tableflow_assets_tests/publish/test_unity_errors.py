@@ -71,18 +71,18 @@ def test_a_missing_right_is_told_with_what_to_grant(
     world.writer.rights.remove(missing)
     with pytest.raises(CatalogRefused, match=missing) as refused:
         publish(world.catalog(), a_source)
-    wanted = databricks_sql if world.flavor == "databricks" else open_source_right
-    assert wanted in refused.value.next_step
+    right = databricks_sql if world.flavor == "databricks" else open_source_right
+    assert right in refused.value.next_step
 
 
 def test_only_its_owner_takes_a_table_out(world: UnityWorld) -> None:
     source = a_source()
     publish(world.catalog(), lambda: source)
     catalog = world.without_right_to_create()
-    found = catalog.find(source)
-    assert found is not None
+    listing = catalog.find(source)
+    assert listing is not None
     with pytest.raises(CatalogRefused) as refused:
-        catalog.drop(source, found)
+        catalog.drop(source, listing)
     expected = "GRANT MANAGE ON SCHEMA" if world.flavor == "databricks" else "owner"
     assert expected in refused.value.next_step
 
@@ -134,7 +134,7 @@ def test_a_schema_that_somebody_makes_meanwhile_is_as_good(world: UnityWorld) ->
 def test_a_column_that_delta_cannot_have_is_refused_by_name(world: UnityWorld) -> None:
     schema = Schema(NestedField(1, "session", UUIDType(), required=False))
     with pytest.raises(CatalogRefused, match="'session'"):
-        world.catalog().wanted(replace(a_source(), schema=schema))
+        world.catalog().listing_for(replace(a_source(), schema=schema))
 
 
 # Servers that do not do what they should.
@@ -205,7 +205,7 @@ def test_what_somebody_else_did_first_is_looked_at_again(
     catalog, source = world.catalog(), a_source()
     catalog.ensure_namespace(source)
     with pytest.raises(ListingChanged):
-        catalog.create(source, catalog.wanted(source))
+        catalog.create(source, catalog.listing_for(source))
 
 
 def test_an_answer_is_told_in_one_short_line() -> None:
@@ -235,16 +235,16 @@ def test_a_name_that_is_allowed_stays_that_name(databricks: DatabricksWorld, nam
     catalog, source = databricks.catalog(), replace(a_source(), name=name)
     publish(catalog, lambda: source)
     assert list(databricks.stub.tables) == [f"main.shop.{name}"]
-    assert catalog.find(source) == catalog.wanted(source)
+    assert catalog.find(source) == catalog.listing_for(source)
     databricks.stub.warehouses.add("w1")
     databricks.stub.delta_logs[str(source.delta_location)] = []
     catalog = databricks.of(databricks.writer, warehouse_id="w1")
     publish(catalog, lambda: with_more_columns(source))
-    states = [one["state"] for one in databricks.stub.statements.values()]
+    states = [statement["state"] for statement in databricks.stub.statements.values()]
     assert states == ["SUCCEEDED"]
 
 
 @pytest.mark.parametrize("name", ["a?b", "tick`tock", "ünï"])
 def test_the_open_source_one_allows_less(name: str) -> None:
     with OpenSourceWorld() as world, pytest.raises(CatalogRefused, match="letters, digits"):
-        world.catalog().wanted(replace(a_source(), name=name))
+        world.catalog().listing_for(replace(a_source(), name=name))

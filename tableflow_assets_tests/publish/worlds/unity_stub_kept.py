@@ -127,48 +127,48 @@ class Kept:
         return {}
 
     def _permissions(self, name: str, principal: Principal) -> Json:
-        given = self.grants.get(self._table(name, principal)["table_id"], {})
+        grants = self.grants.get(self._table(name, principal)["table_id"], {})
         return {
             "privilege_assignments": [
-                {"principal": who, "privileges": rights} for who, rights in given.items()
+                {"principal": grantee, "privileges": rights} for grantee, rights in grants.items()
             ]
         }
 
-    def _change_permissions(self, name: str, asked: Json, principal: Principal) -> Json:
+    def _change_permissions(self, name: str, body: Json, principal: Principal) -> Json:
         table_id = self._table(name, principal)["table_id"]
-        for change in asked["changes"]:
-            given = self.grants.setdefault(table_id, {}).setdefault(change["principal"], [])
-            given += change.get("add", [])
+        for change in body["changes"]:
+            privileges = self.grants.setdefault(table_id, {}).setdefault(change["principal"], [])
+            privileges += change.get("add", [])
         return self._permissions(name, principal)
 
     # A SQL warehouse that knows one statement.
 
-    def _statement(self, method: str, path: str, asked: Json, principal: Principal) -> Json:
+    def _statement(self, method: str, path: str, body: Json, principal: Principal) -> Json:
         if method == "POST" and path == STATEMENTS:
-            if asked["warehouse_id"] not in self.warehouses:
-                text = f"Warehouse {asked['warehouse_id']} does not exist"
+            if body["warehouse_id"] not in self.warehouses:
+                text = f"Warehouse {body['warehouse_id']} does not exist"
                 raise Refusal(404, "RESOURCE_DOES_NOT_EXIST", text)
             name = uuid4().hex
-            self.statements[name] = {"statement": asked["statement"], "state": "PENDING"}
+            self.statements[name] = {"statement": body["statement"], "state": "PENDING"}
             return {"statement_id": name, "status": {"state": "PENDING"}}
         name, *rest = path.removeprefix(f"{STATEMENTS}/").split("/")
-        known = self.statements[name]
+        record = self.statements[name]
         if rest == ["cancel"]:
-            known["state"] = "CANCELED"
-        elif known["state"] == "PENDING" and not self.warehouse_is_starting:
-            known["state"], known["error"] = self._run(known["statement"], principal)
-        status = {"state": known["state"]}
+            record["state"] = "CANCELED"
+        elif record["state"] == "PENDING" and not self.warehouse_is_starting:
+            record["state"], record["error"] = self._run(record["statement"], principal)
+        status = {"state": record["state"]}
         return {
             "statement_id": name,
-            "status": status | ({"error": known["error"]} if known.get("error") else {}),
+            "status": status | ({"error": record["error"]} if record.get("error") else {}),
         }
 
     def _run(self, statement: str, principal: Principal) -> tuple[str, Json | None]:
         part = r"`((?:[^`]|``)+)`"
-        found = re.fullmatch(rf"REPAIR TABLE {part}\.{part}\.{part} SYNC METADATA", statement)
-        if found is None:
+        match = re.fullmatch(rf"REPAIR TABLE {part}\.{part}\.{part} SYNC METADATA", statement)
+        if match is None:
             return "FAILED", {"error_code": "BAD_REQUEST", "message": "[PARSE_SYNTAX_ERROR]"}
-        table = self.tables.get(".".join(one.replace("``", "`") for one in found.groups()))
+        table = self.tables.get(".".join(name.replace("``", "`") for name in match.groups()))
         if table is None:
             return "FAILED", {"error_code": "BAD_REQUEST", "message": "[TABLE_OR_VIEW_NOT_FOUND]"}
         if "MODIFY" not in principal.rights:
