@@ -66,9 +66,9 @@ def brought(world: World, *records: Sent) -> World:
 
 
 def assert_as_expected(world: World) -> None:
-    wanted = expected(world.log())
+    rows_expected = expected(world.log())
     for name in world.sql:
-        assert world.rows(name) == wanted[name]
+        assert world.rows(name) == rows_expected[name]
 
 
 def test_a_run_writes_what_changed_and_nothing_else(world: World) -> None:
@@ -144,8 +144,8 @@ def test_two_runs_at_once_commit_the_same_rows_once(world: World) -> None:
     brought(world, *(order(n) for n in range(5)), *(payment(n) for n in range(5)))
     runners = [world.runner("unique_payments") for _ in range(3)]
     with ThreadPoolExecutor(3) as threads:
-        done = list(threads.map(lambda one: one.run(), runners))
-    assert sum(one.rows_added for one in done) == 5
+        done = list(threads.map(lambda runner: runner.run(), runners))
+    assert sum(result.rows_added for result in done) == 5
     world.run()
     assert_as_expected(world)
 
