@@ -165,7 +165,12 @@ LINES = [
     ("topics: [payments]", 1, "topics", ["must be a mapping", "a list"]),
     ("topics:\n  payments: day", 2, "topics.payments", ["must be a mapping", "'day' (text)"]),
     ("topics:\n  a.b:\n    windw: day", 3, 'topics."a.b".windw', ["'window'?"]),
-    ("topics:\n  window: {x: 1}", 2, "topics.window.x", ["unknown key", "allowed keys: ", "mode, value"]),
+    (
+        "topics:\n  window: {x: 1}",
+        2,
+        "topics.window.x",
+        ["unknown key", "allowed keys: ", "mode, value"],
+    ),
     ("topics:\n  x: {}\n  a b: {}", 3, 'topics."a b"', ["Kafka allows", "249"]),
     (f"topics:\n  ? {'a' * 250}\n  : {{}}", 2, f"topics.{'a' * 250}", ["Kafka allows"]),
     ("topics:\n  ..: {}", 2, 'topics.".."', ["Kafka allows"]),
