@@ -94,19 +94,23 @@ def bounds_from(query: exp.Query, changed: pa.Table) -> dict[str, str]:
         if not _must_hold(comparison):
             continue
         sides = (left, right)
-        own, joined = sides if sides[0].table == CHANGED else sides[::-1]
+        changed_column, input_column = sides if sides[0].table == CHANGED else sides[::-1]
         # A name that is not an input's is a subquery's, whose rows are not the input's.
-        if own.table != CHANGED or joined.table not in names or joined.table == CHANGED:
+        if (
+            changed_column.table != CHANGED
+            or input_column.table not in names
+            or input_column.table == CHANGED
+        ):
             continue
-        is_at_least = isinstance(comparison, exp.GTE | exp.GT) == (joined is sides[0])
-        column = exp.column(joined.this.copy())
-        values = changed[str(own.name)]
+        is_at_least = isinstance(comparison, exp.GTE | exp.GT) == (input_column is sides[0])
+        column = exp.column(input_column.this.copy())
+        values = changed[str(changed_column.name)]
         if isinstance(comparison, exp.EQ):
-            bounds.setdefault(names[joined.table], []).extend(_bounds(column, values))
+            bounds.setdefault(names[input_column.table], []).extend(_bounds(column, values))
         elif bound := _literal(pc.min(values) if is_at_least else pc.max(values)):
             sign = ">=" if is_at_least else "<="
             text = f"{column.sql(dialect=flink.DIALECT)} {sign} {bound}"
-            bounds.setdefault(names[joined.table], []).append(text)
+            bounds.setdefault(names[input_column.table], []).append(text)
     return {name: " AND ".join(parts) for name, parts in bounds.items() if parts}
 
 

@@ -162,10 +162,10 @@ def test_a_client_that_is_no_longer_known_is_refused_and_not_asked_for_ever(
 ) -> None:
     gate.clients["me"] = Client("changed")
     gate.withdraw_tokens()
-    with pytest.raises(AccessRefused, match="invalid_client") as refused:
+    with pytest.raises(AccessRefused, match="invalid_client") as excinfo:
         owner.find("anything")
-    assert "`catalog:`" in refused.value.next_step
-    assert SECRET not in str(refused.value)
+    assert "`catalog:`" in excinfo.value.next_step
+    assert SECRET not in str(excinfo.value)
     assert len(gate.grants) <= 3
 
 
@@ -194,9 +194,9 @@ def test_a_token_that_was_given_is_used_as_it_is(gate: Gate, rest_storage: S3Con
     owner.ensure_namespace()
     assert (owner.find("anything"), gate.grants) == (None, [])
     gate.withdraw_tokens()
-    with pytest.raises(AccessRefused, match="gives no access") as refused:
+    with pytest.raises(AccessRefused, match="gives no access") as excinfo:
         owner.find("anything")
-    assert str(access.token) not in str(refused.value)
+    assert str(access.token) not in str(excinfo.value)
 
 
 def test_without_credentials_none_are_sent(rest_server: str, rest_storage: S3Connection) -> None:
@@ -252,9 +252,9 @@ def test_tls_needs_the_right_authority_and_our_certificate(
         RestCatalog(replace(connection(gate), tls=ours), rest_storage).ensure_namespace()
         OtherRestCatalog("other", settings(gate, tls=ours.model_dump()), rest_storage).probe()
         untrusted = RestCatalog(connection(gate), rest_storage)
-        with pytest.raises(AccessRefused, match="CERTIFICATE_VERIFY_FAILED") as refused:
+        with pytest.raises(AccessRefused, match="CERTIFICATE_VERIFY_FAILED") as excinfo:
             untrusted.find("anything")
-        assert "`tls`" in refused.value.next_step
+        assert "`tls`" in excinfo.value.next_step
         with pytest.raises(CatalogRefused, match="CERTIFICATE_VERIFY_FAILED"):
             OtherRestCatalog("other", settings(gate), rest_storage).probe()
         nobody = replace(connection(gate), tls=RestTls(ca_file=pem.ca))
@@ -307,10 +307,10 @@ def test_settings_that_contradict_themselves_are_refused(
     block: dict[str, object], why: str
 ) -> None:
     for kind, more in ((Catalog, {}), (OtherRestSettings, {"type": "rest"})):
-        with pytest.raises(ValidationError) as refused:
+        with pytest.raises(ValidationError) as excinfo:
             kind.model_validate({"uri": "http://there", **more, **block})
-        assert why in str(refused.value)
-        assert "in plain sight" not in str(refused.value)
+        assert why in str(excinfo.value)
+        assert "in plain sight" not in str(excinfo.value)
 
 
 def test_settings_become_a_connection_without_showing_secrets(

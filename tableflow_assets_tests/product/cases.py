@@ -156,12 +156,15 @@ def before_the_newest(records: Records, age: timedelta) -> int:
     dates: dict[int, list[datetime]] = {}
     for order in newest_states:
         dates.setdefault(order["customerid"], []).append(order["orderdate"])
-    return sum(max(each) - age in each for each in dates.values())
+    return sum(max(order_dates) - age in order_dates for order_dates in dates.values())
 
 
 def of_one_name(records: Records) -> int:
     customers = by(records, SHOPPERS, "customername").values()
-    return sum(len({each.value["customerid"] for each in same}) > 1 for same in customers)
+    return sum(
+        len({record.value["customerid"] for record in records_of_name}) > 1
+        for records_of_name in customers
+    )
 
 
 def booked(records: Records, topic: str) -> Iterator[tuple[Arrived, list[tuple[datetime, int]]]]:

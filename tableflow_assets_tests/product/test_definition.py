@@ -75,10 +75,10 @@ def test_the_version_is_that_of_what_is_computed() -> None:
     ],
 )
 def test_what_cannot_work_is_refused_by_name(text: str, problem: str) -> None:
-    with pytest.raises(SettingsError) as refused:
+    with pytest.raises(SettingsError) as excinfo:
         parse("newest", text)
-    assert "The product 'newest' cannot be used" in str(refused.value)
-    assert problem in str(refused.value)
+    assert "The product 'newest' cannot be used" in str(excinfo.value)
+    assert problem in str(excinfo.value)
 
 
 def labs_products(**options: ProductOptions) -> Settings:

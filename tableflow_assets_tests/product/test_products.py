@@ -33,4 +33,4 @@ def test_all_products_are_what_the_oracle_says(
     for name in world.sql:
         assert world.rows(name) == rows_expected[name], name
         assert recheck(world.runner(name)).passed, name
-    assert all(done.did_nothing for done in world.run().values())
+    assert all(result.did_nothing for result in world.run().values())

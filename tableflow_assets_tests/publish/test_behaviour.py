@@ -129,9 +129,9 @@ def test_what_is_taken_out_is_gone_and_can_come_back(world: CatalogWorld) -> Non
 
 def test_wrong_credentials_are_refused_with_what_to_do(world: CatalogWorld) -> None:
     catalog, source = world.with_wrong_credentials(), a_source()
-    with pytest.raises(CatalogRefused) as refused:
+    with pytest.raises(CatalogRefused) as excinfo:
         catalog.probe()
-    assert refused.value.next_step
+    assert excinfo.value.next_step
     with pytest.raises(CatalogRefused):
         publishing.publish(catalog, lambda: source)
     assert world.catalog().find(source) is None
@@ -139,9 +139,9 @@ def test_wrong_credentials_are_refused_with_what_to_do(world: CatalogWorld) -> N
 
 def test_without_the_right_to_create_the_error_says_what_to_grant(world: CatalogWorld) -> None:
     catalog, source = world.without_right_to_create(), a_source()
-    with pytest.raises(CatalogRefused) as refused:
+    with pytest.raises(CatalogRefused) as excinfo:
         publishing.publish(catalog, lambda: source)
-    assert refused.value.next_step
+    assert excinfo.value.next_step
     assert world.catalog().find(source) is None
 
 

@@ -261,9 +261,9 @@ def test_a_cluster_whose_name_falls_together_with_anothers_is_refused(world: Glu
     with pytest.raises(NotOurTable):
         publish(world.catalog(), lambda: same_name)
     other_name = replace(a_source("orders"), cluster_id="aB_c")
-    with pytest.raises(CatalogRefused, match="Ab-c") as refused:
+    with pytest.raises(CatalogRefused, match="Ab-c") as excinfo:
         publish(world.catalog(), lambda: other_name)
-    assert "database:" in refused.value.next_step
+    assert "database:" in excinfo.value.next_step
     # Two clusters that are told to share a database may.
     for source in (first, other_name):
         publish(world.catalog(database="shared"), lambda source=source: source)  # type: ignore[misc]
@@ -271,9 +271,9 @@ def test_a_cluster_whose_name_falls_together_with_anothers_is_refused(world: Glu
 
 def test_a_table_of_no_known_cluster_needs_a_database(world: GlueWorld) -> None:
     source = replace(a_source(), cluster_id="")
-    with pytest.raises(CatalogRefused, match="cluster") as refused:
+    with pytest.raises(CatalogRefused, match="cluster") as excinfo:
         publish(world.catalog(), lambda: source)
-    assert "database:" in refused.value.next_step
+    assert "database:" in excinfo.value.next_step
     assert publish(world.catalog(database="products"), lambda: source) == "created"
 
 
@@ -281,9 +281,9 @@ def test_a_table_of_no_known_cluster_needs_a_database(world: GlueWorld) -> None:
     "name", ["Payments", "pay-ments", "pay.ments", "pay/ments", "zahlungen_ä", ""]
 )
 def test_a_name_that_glue_does_not_have_is_refused_by_name(world: GlueWorld, name: str) -> None:
-    with pytest.raises(CatalogRefused) as refused:
+    with pytest.raises(CatalogRefused) as excinfo:
         world.catalog().listing_for(replace(a_source("x"), name=name))
-    assert repr(name) in refused.value.problem
+    assert repr(name) in excinfo.value.problem
 
 
 def test_a_foreign_table_without_any_parameters_is_nobodys(world: GlueWorld) -> None:

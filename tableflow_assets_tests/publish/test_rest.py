@@ -244,9 +244,9 @@ def test_what_others_commit_there_is_taken_back_and_then_told(shown: Shown) -> N
     assert shown.publish() == "replaced"
     assert shown.there().scan().to_arrow() == shown.table.scan().to_arrow()
     append(shown.table)
-    with pytest.raises(CatalogRefused, match="somebody else has committed") as refused:
+    with pytest.raises(CatalogRefused, match="somebody else has committed") as excinfo:
         shown.publish()
-    assert "without purging" in refused.value.next_step
+    assert "without purging" in excinfo.value.next_step
     shown.there().catalog.drop_table(shown.name)
     assert shown.publish() == "created"
     assert shown.there().scan().to_arrow() == shown.table.scan().to_arrow()
@@ -279,9 +279,9 @@ def test_an_address_that_is_no_catalog_is_refused(
     status, body = (200, b"<html>hello</html>") if answer == "a page" else (404, b"")
     uri = httpserver_page(status, body)
     settings = OtherRestSettings.model_validate({"type": "rest", "uri": uri})
-    with pytest.raises(CatalogRefused) as refused:
+    with pytest.raises(CatalogRefused) as excinfo:
         OtherRestCatalog("other", settings, rest_storage).probe()
-    assert "`uri`" in refused.value.next_step
+    assert "`uri`" in excinfo.value.next_step
 
 
 @pytest.fixture

@@ -155,9 +155,9 @@ def test_what_others_put_on_a_table_is_never_lost(
     source, catalog = a_source(), databricks.catalog()
     publish(catalog, lambda: source)
     kept(databricks, source).update(theirs)
-    with pytest.raises(CatalogRefused, match=message) as refused:
+    with pytest.raises(CatalogRefused, match=message) as excinfo:
         publish(catalog, lambda: with_more_columns(source))
-    assert f"REPAIR TABLE `main`.`shop`.`{source.name}` SYNC METADATA" in refused.value.next_step
+    assert f"REPAIR TABLE `main`.`shop`.`{source.name}` SYNC METADATA" in excinfo.value.next_step
     assert kept(databricks, source).items() >= theirs.items()
 
 
@@ -216,13 +216,13 @@ def test_a_warehouse_that_may_not_or_is_not_there(databricks: DatabricksWorld) -
     newer, writes = with_more_columns(source), databricks.writes()
     catalog = with_warehouse(databricks, newer)
     databricks.writer.rights.remove("MODIFY")
-    with pytest.raises(CatalogRefused) as refused:
+    with pytest.raises(CatalogRefused) as excinfo:
         publish(catalog, lambda: newer)
-    assert f"GRANT SELECT, MODIFY ON TABLE `main`.`shop`.`{source.name}`" in refused.value.next_step
+    assert f"GRANT SELECT, MODIFY ON TABLE `main`.`shop`.`{source.name}`" in excinfo.value.next_step
     databricks.stub.warehouses.clear()
-    with pytest.raises(CatalogRefused) as refused:
+    with pytest.raises(CatalogRefused) as excinfo:
         publish(catalog, lambda: newer)
-    assert "`warehouse_id`" in refused.value.next_step
+    assert "`warehouse_id`" in excinfo.value.next_step
     assert databricks.writes() == writes
 
 
@@ -230,14 +230,14 @@ def test_a_warehouse_that_may_not_or_is_not_there(databricks: DatabricksWorld) -
 def test_what_became_somebody_else_s_meanwhile_is_left_alone(world: UnityWorld, act: str) -> None:
     catalog, source = world.catalog(), a_source()
     publish(catalog, lambda: source)
-    found, newer = catalog.find(source), with_more_columns(source)
-    assert found is not None
+    listing, newer = catalog.find(source), with_more_columns(source)
+    assert listing is not None
     world.make_foreign_table(source)
     with pytest.raises(ListingChanged):
         if act == "drop":
-            catalog.drop(source, found)
+            catalog.drop(source, listing)
         else:
-            catalog.replace(newer, catalog.listing_for(newer), found)
+            catalog.replace(newer, catalog.listing_for(newer), listing)
     assert world.foreign_table_is_untouched(source)
 
 

@@ -67,8 +67,8 @@ TYPES: list[tuple[IcebergType, str, str]] = [
 
 
 def column(kind: IcebergType, name: str = "value", doc: str | None = None) -> UnityColumn:
-    (found,) = unity_columns(Schema(NestedField(1, name, kind, required=False, doc=doc)))
-    return found
+    (unity_column,) = unity_columns(Schema(NestedField(1, name, kind, required=False, doc=doc)))
+    return unity_column
 
 
 @pytest.mark.parametrize(("kind", "text", "name"), TYPES, ids=lambda value: str(value)[:24])

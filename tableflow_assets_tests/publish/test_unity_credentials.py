@@ -66,9 +66,9 @@ def test_a_rotated_secret_needs_no_restart(databricks: DatabricksWorld) -> None:
 
 
 def test_a_secret_that_is_wrong_is_tried_once(databricks: DatabricksWorld) -> None:
-    with pytest.raises(CatalogRefused, match="invalid_client") as refused:
+    with pytest.raises(CatalogRefused, match="invalid_client") as excinfo:
         databricks.with_wrong_credentials().probe()
-    assert "`client_secret`" in refused.value.next_step
+    assert "`client_secret`" in excinfo.value.next_step
     assert databricks.stub.seen.count("POST /oidc/v1/token") == 1
 
 
@@ -77,9 +77,9 @@ def test_a_token_of_one_s_own_does_for_databricks(databricks: DatabricksWorld) -
     right = databricks.settings(token=databricks.secret("a-personal-token"))
     databricks.of_settings(right).probe()
     wrong = databricks.settings(token=databricks.secret("another-token"))
-    with pytest.raises(CatalogRefused) as refused:
+    with pytest.raises(CatalogRefused) as excinfo:
         databricks.of_settings(wrong).probe()
-    assert "`token`" in refused.value.next_step
+    assert "`token`" in excinfo.value.next_step
 
 
 def test_a_secret_that_is_not_there_is_named(world: UnityWorld) -> None:

@@ -69,10 +69,10 @@ def test_a_missing_right_is_told_with_what_to_grant(
     world: UnityWorld, missing: str, databricks_sql: str, open_source_right: str
 ) -> None:
     world.writer.rights.remove(missing)
-    with pytest.raises(CatalogRefused, match=missing) as refused:
+    with pytest.raises(CatalogRefused, match=missing) as excinfo:
         publish(world.catalog(), a_source)
     right = databricks_sql if world.flavor == "databricks" else open_source_right
-    assert right in refused.value.next_step
+    assert right in excinfo.value.next_step
 
 
 def test_only_its_owner_takes_a_table_out(world: UnityWorld) -> None:
@@ -81,10 +81,10 @@ def test_only_its_owner_takes_a_table_out(world: UnityWorld) -> None:
     catalog = world.without_right_to_create()
     listing = catalog.find(source)
     assert listing is not None
-    with pytest.raises(CatalogRefused) as refused:
+    with pytest.raises(CatalogRefused) as excinfo:
         catalog.drop(source, listing)
     expected = "GRANT MANAGE ON SCHEMA" if world.flavor == "databricks" else "owner"
-    assert expected in refused.value.next_step
+    assert expected in excinfo.value.next_step
 
 
 def test_a_catalog_that_is_not_there(world: UnityWorld) -> None:
@@ -93,33 +93,33 @@ def test_a_catalog_that_is_not_there(world: UnityWorld) -> None:
         lambda: world.catalog().probe(),
         lambda: publish(world.catalog(), a_source),
     ):
-        with pytest.raises(CatalogRefused) as refused:
+        with pytest.raises(CatalogRefused) as excinfo:
             ask()
-        assert "Create the catalog `main`" in refused.value.next_step
+        assert "Create the catalog `main`" in excinfo.value.next_step
 
 
 def test_a_workspace_without_a_metastore(databricks: DatabricksWorld) -> None:
     databricks.stub.has_metastore = False
     # Not even looking says that there is no table: nobody is there who could know.
     for ask in (databricks.catalog().find, lambda source: publish(databricks.catalog(), a_source)):
-        with pytest.raises(CatalogRefused) as refused:
+        with pytest.raises(CatalogRefused) as excinfo:
             ask(a_source())
-        assert "metastore" in refused.value.next_step
+        assert "metastore" in excinfo.value.next_step
 
 
 def test_a_bucket_that_is_no_external_location(world: UnityWorld) -> None:
     world.stub.external_locations = ["s3://another/"]
-    with pytest.raises(CatalogRefused, match="s3://lake") as refused:
+    with pytest.raises(CatalogRefused, match="s3://lake") as excinfo:
         publish(world.catalog(), a_source)
-    assert "external location" in refused.value.next_step.lower()
+    assert "external location" in excinfo.value.next_step.lower()
 
 
 def test_two_entries_cannot_be_at_one_place(world: UnityWorld) -> None:
     source = a_source()
     publish(world.catalog(), lambda: source)
-    with pytest.raises(CatalogRefused) as refused:
+    with pytest.raises(CatalogRefused) as excinfo:
         publish(world.catalog(), lambda: replace(source, name="another_name"))
-    assert "same place" in refused.value.next_step
+    assert "same place" in excinfo.value.next_step
 
 
 def test_a_schema_that_somebody_makes_meanwhile_is_as_good(world: UnityWorld) -> None:
@@ -174,9 +174,9 @@ def test_a_server_that_is_no_unity_catalog(world: UnityWorld, status: int) -> No
     if status == 404:
         world.stub.failing = (404, {})
     for ask in (catalog.probe, lambda: publish(catalog, a_source)):
-        with pytest.raises(CatalogRefused) as refused:
+        with pytest.raises(CatalogRefused) as excinfo:
             ask()
-        assert "`host`" in refused.value.next_step
+        assert "`host`" in excinfo.value.next_step
 
 
 def test_a_client_that_is_not_installed(world: UnityWorld, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -189,9 +189,9 @@ def test_a_client_that_is_not_installed(world: UnityWorld, monkeypatch: pytest.M
 
     catalog = world.catalog()
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(CatalogRefused, match="is not installed") as refused:
+    with pytest.raises(CatalogRefused, match="is not installed") as excinfo:
         catalog.probe()
-    assert "tableflow-assets[unity]" in refused.value.next_step
+    assert "tableflow-assets[unity]" in excinfo.value.next_step
 
 
 @pytest.mark.parametrize(("status", "code"), [(400, "TABLE_ALREADY_EXISTS"), (409, "ABORTED")])

@@ -166,9 +166,9 @@ def test_a_reader_changes_nothing(seaweed: SeaweedServer, orders: Table, attempt
     owner = owner_of(seaweed).catalog
     before, namespaces = everything(seaweed), owner.iceberg.list_namespaces()
     # However it is said: SeaweedFS also says that there is no such table.
-    with pytest.raises(Exception) as refused:
+    with pytest.raises(Exception) as excinfo:
         act(reader_of(seaweed), orders)
-    assert not isinstance(refused.value, AssertionError | TypeError | AttributeError), refused.value
+    assert not isinstance(excinfo.value, AssertionError | TypeError | AttributeError), excinfo.value
     assert everything(seaweed) == before
     assert owner.iceberg.load_table(orders.name()).metadata_location == orders.metadata_location
     assert owner.iceberg.list_namespaces() == namespaces
@@ -197,9 +197,9 @@ def test_with_a_wrong_secret_nothing_is_shown(
     people = {"reader": reader_of, "owner": owner_of}
     name = people[whose](seaweed).access_key if whose in people else "nobody"
     stranger = Person(seaweed, name, "wrong")
-    with pytest.raises(AccessRefused, match="credentials") as refused:
+    with pytest.raises(AccessRefused, match="credentials") as excinfo:
         stranger.catalog.find(orders.name()[-1])
-    assert "wrong" not in str(refused.value)
+    assert "wrong" not in str(excinfo.value)
     with pytest.raises(ClientError, match=r"Signature|AccessKey"):
         stranger.aws("s3").get_object(Bucket=BUCKET, Key=key_of(orders))
 

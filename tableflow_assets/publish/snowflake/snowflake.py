@@ -162,7 +162,7 @@ class SnowflakeCatalog(PublishingCatalog):
                     "If it was not created just now, our role cannot see it: drop it, or "
                     + sql.grant_ownership(self.settings, name),
                 ) from None
-            self._check_shown(session, name, target)
+            self._require_shown(session, name, target)
 
     def replace(self, source: SourceTable, target: Listing, current: Listing) -> None:
         name = self.name_of(source)
@@ -174,7 +174,7 @@ class SnowflakeCatalog(PublishingCatalog):
                     raise ListingChanged(f"{self.name}: {name} was changed by somebody else.")
                 session.ask(sql.refresh_table(name, self.origin(source)))
                 # Before the comment: if we fail here, the old comment shows that there is more to do.
-                self._check_shown(session, name, target)
+                self._require_shown(session, name, target)
                 session.ask(sql.comment_table(name, self.comment(source)))
             except StatementRefused as error:
                 if error.code not in ABSENT:
@@ -203,7 +203,7 @@ class SnowflakeCatalog(PublishingCatalog):
                 session.ask(statement)
                 on_done(number)
 
-    def _check_shown(self, session: Session, name: sql.TableName, target: Listing) -> None:
+    def _require_shown(self, session: Session, name: sql.TableName, target: Listing) -> None:
         """Snowflake shows what the other catalog has, which may not be up to date yet."""
         metadata_location = _metadata_location(session, name)
         if metadata_location != target.metadata_location:

@@ -70,13 +70,13 @@ class SnowflakeOnStub(SnowflakeCatalog):
 
     engine: Engine
 
-    def create(self, source: SourceTable, wanted: Listing) -> None:
+    def create(self, source: SourceTable, target: Listing) -> None:
         self._as_its_owner(source)
-        super().create(source, wanted)
+        super().create(source, target)
 
-    def replace(self, source: SourceTable, wanted: Listing, found: Listing) -> None:
+    def replace(self, source: SourceTable, target: Listing, current: Listing) -> None:
         self._as_its_owner(source)
-        super().replace(source, wanted, found)
+        super().replace(source, target, current)
 
     def _as_its_owner(self, source: SourceTable) -> None:
         self.engine.files[source.metadata_location] = source.schema

@@ -66,11 +66,11 @@ class Kept:
             raise self._missing("SCHEMA", name)
         return {"full_name": name}
 
-    def _create_schema(self, asked: Json, principal: Principal) -> Json:
-        self._catalog(asked["catalog_name"], principal)
-        self._need(principal, "CREATE SCHEMA", asked["catalog_name"])
-        self._check_name(asked["name"])
-        name = self._kept(f"{asked['catalog_name']}.{asked['name']}")
+    def _create_schema(self, body: Json, principal: Principal) -> Json:
+        self._catalog(body["catalog_name"], principal)
+        self._need(principal, "CREATE SCHEMA", body["catalog_name"])
+        self._check_name(body["name"])
+        name = self._kept(f"{body['catalog_name']}.{body['name']}")
         if name in self.schemas:
             raise self._taken("SCHEMA", name)
         self.schemas.add(name)
@@ -85,21 +85,21 @@ class Kept:
             raise self._missing("TABLE", name)
         return table
 
-    def _create_table(self, asked: Json, principal: Principal) -> Json:
-        schema = self._kept(f"{asked['catalog_name']}.{asked['schema_name']}")
+    def _create_table(self, body: Json, principal: Principal) -> Json:
+        schema = self._kept(f"{body['catalog_name']}.{body['schema_name']}")
         self._schema(schema, principal)
         self._need(principal, "CREATE TABLE", schema)
-        self._check_name(asked["name"])
-        name = self._kept(f"{schema}.{asked['name']}")
+        self._check_name(body["name"])
+        name = self._kept(f"{schema}.{body['name']}")
         if name in self.tables:
             raise self._taken("TABLE", name)
-        if (asked["table_type"], asked["data_source_format"]) != ("EXTERNAL", "DELTA"):
+        if (body["table_type"], body["data_source_format"]) != ("EXTERNAL", "DELTA"):
             raise self._invalid("Only external Delta tables can be created through this API.")
-        location = asked["storage_location"].rstrip("/")
+        location = body["storage_location"].rstrip("/")
         self._check_location(location, principal)
-        for column in asked["columns"]:
+        for column in body["columns"]:
             json.loads(column["type_json"])
-        self.tables[name] = asked | {
+        self.tables[name] = body | {
             "table_id": str(uuid4()),
             "storage_location": location,
             "owner": principal.name,
