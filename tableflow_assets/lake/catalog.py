@@ -45,7 +45,7 @@ class RestCatalog:
 
     @cached_property
     def iceberg(self) -> Catalog:
-        # Imported here: these take a while to load, and most processes never need them.
+        # Imported here: slow to load, and most processes never need them.
         from tableflow_assets.lake.pyiceberg_fixes import mend
         from tableflow_assets.lake.rest_client import RestClient
 
@@ -64,46 +64,46 @@ class RestCatalog:
 
     def tables(self) -> list[str]:
         try:
-            listed = self.ask(lambda: self.iceberg.list_tables(self.namespace))
+            identifiers = self.ask(lambda: self.iceberg.list_tables(self.namespace))
         except NoSuchNamespaceError:
             return []
-        return [identifier[-1] for identifier in listed]
+        return [identifier[-1] for identifier in identifiers]
 
     def ensure_namespace(self) -> None:
         self.ask(lambda: self.iceberg.create_namespace_if_not_exists(self.namespace))
 
     def ask(self, question: Callable[[], T]) -> T:
-        """Run a call to the catalog; turn a server that is away into an error that names it."""
+        """Call the catalog; an unreachable server becomes an error that names it."""
         try:
             return question()
         except BadRequestError as error:
-            if "sequence number" in str(error):  # how SeaweedFS says that another commit came first
+            if "sequence number" in str(error):  # SeaweedFS's answer if another commit came first
                 raise CommitFailedException(str(error)) from error
-            raise  # the catalog is there and says that we asked for nonsense
+            raise  # the catalog is up, and our request is wrong
         except REFUSALS as error:
             secrets.forget()
-            raise self._refused(
+            raise self._refusal(
                 error,
                 "Check the credentials under `catalog:` in tableflow.yaml, and that they may create,"
                 f" change and drop tables of the namespace {self.namespace!r}.",
             ) from error
         except SSLError as error:
-            raise self._refused(
+            raise self._refusal(
                 error,
-                "Check `tls` under `catalog:` in tableflow.yaml: the authority that its certificate is"
-                " of, and our own certificate if it asks for one.",
+                "Check `tls` under `catalog:` in tableflow.yaml: the authority of its certificate,"
+                " and our own certificate if it asks for one.",
             ) from error
         except (RequestException, RESTError) as error:
             raise ServerUnreachable(
                 "The Iceberg catalog", self.connection.uri, f"{type(error).__name__}: {error}"
             ) from error
-        except OSError as error:  # of the object store, where a table's manifests are
+        except OSError as error:  # from the object store, which holds a table's manifests
             fault = storage_fault(str(error), self.storage.address, self.storage.region)
             if fault is not None:
                 raise fault from error
             raise
 
-    def _refused(self, error: Exception, next_step: str) -> AccessRefused:
+    def _refusal(self, error: Exception, next_step: str) -> AccessRefused:
         reason = f"{type(error).__name__}: {error}"
         return AccessRefused("The Iceberg catalog", self.connection.uri, reason, next_step)
 

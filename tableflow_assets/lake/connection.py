@@ -1,4 +1,4 @@
-"""How the catalog that owns the tables, and another REST catalog, is reached: from their settings."""
+"""From settings to connections: the object store, the catalog that owns the tables, other REST catalogs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tableflow_assets.settings.secret_ref import SecretRef
 
 @dataclass(frozen=True)
 class Signing:
-    """As AWS wants requests to be signed; without keys, with those of the machine."""
+    """How to sign requests to AWS; without keys, with the machine's own credentials."""
 
     name: str
     region: str
@@ -28,7 +28,7 @@ class CatalogConnection:
     scope: str = "catalog"
     client_id: str | None = None
     client_secret: str | None = field(default=None, repr=False)
-    warehouse: str | None = None  # as the catalog calls it; None: the location of the storage
+    warehouse: str | None = None  # the catalog's name for it; None: the storage's location
     audience: str | None = None
     resource: str | None = None
     token: str | None = field(default=None, repr=False)
@@ -37,7 +37,7 @@ class CatalogConnection:
 
 
 class Reader:
-    """How the reference to a secret becomes a text: by reading it. Others pass it on unread."""
+    """Turns references to secrets into text by reading them. Subclasses may leave them unread."""
 
     def secret(self, reference: SecretRef) -> str:
         return reference.resolve()
@@ -46,46 +46,46 @@ class Reader:
         return reference.resolve_name()
 
 
-def storage_of(given: Warehouse, reader: Reader | None = None) -> S3Connection:
+def storage_of(warehouse: Warehouse, reader: Reader | None = None) -> S3Connection:
     reader = reader or Reader()
     return S3Connection(
-        warehouse=given.location,
-        region=given.region,
-        endpoint=given.endpoint,
-        access_key=reader.name(given.access_key) if given.access_key else None,
-        secret_key=reader.secret(given.secret_key) if given.secret_key else None,
-        path_style=given.path_style,
-        role_arn=given.role_arn,
-        external_id=given.external_id,
-        sse=given.sse.type if given.sse else None,
-        kms_key=given.sse.kms_key if given.sse else None,
+        warehouse=warehouse.location,
+        region=warehouse.region,
+        endpoint=warehouse.endpoint,
+        access_key=reader.name(warehouse.access_key) if warehouse.access_key else None,
+        secret_key=reader.secret(warehouse.secret_key) if warehouse.secret_key else None,
+        path_style=warehouse.path_style,
+        role_arn=warehouse.role_arn,
+        external_id=warehouse.external_id,
+        sse=warehouse.sse.type if warehouse.sse else None,
+        kms_key=warehouse.sse.kms_key if warehouse.sse else None,
     )
 
 
 def catalog_of(
-    given: RestAccess, namespace: str, reader: Reader | None = None
+    access: RestAccess, namespace: str, reader: Reader | None = None
 ) -> CatalogConnection:
     reader = reader or Reader()
     return CatalogConnection(
-        uri=given.uri,
+        uri=access.uri,
         namespace=namespace,
-        oauth2_server_uri=given.oauth2_server_uri,
-        scope=given.scope,
-        client_id=reader.name(given.client_id) if given.client_id else None,
-        client_secret=reader.secret(given.client_secret) if given.client_secret else None,
-        warehouse=given.warehouse,
-        audience=given.audience,
-        resource=given.resource,
-        token=reader.secret(given.token) if given.token else None,
-        sigv4=_signing_of(given.sigv4, reader) if given.sigv4 else None,
-        tls=given.tls,
+        oauth2_server_uri=access.oauth2_server_uri,
+        scope=access.scope,
+        client_id=reader.name(access.client_id) if access.client_id else None,
+        client_secret=reader.secret(access.client_secret) if access.client_secret else None,
+        warehouse=access.warehouse,
+        audience=access.audience,
+        resource=access.resource,
+        token=reader.secret(access.token) if access.token else None,
+        sigv4=_signing_of(access.sigv4, reader) if access.sigv4 else None,
+        tls=access.tls,
     )
 
 
-def _signing_of(given: SigV4, reader: Reader) -> Signing:
+def _signing_of(settings: SigV4, reader: Reader) -> Signing:
     return Signing(
-        given.name,
-        given.region,
-        reader.name(given.access_key) if given.access_key else None,
-        reader.secret(given.secret_key) if given.secret_key else None,
+        settings.name,
+        settings.region,
+        reader.name(settings.access_key) if settings.access_key else None,
+        reader.secret(settings.secret_key) if settings.secret_key else None,
     )

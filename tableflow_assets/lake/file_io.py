@@ -1,7 +1,7 @@
-"""pyiceberg's access to files, with what it lacks: keys of a role that end, and encryption.
+"""pyiceberg's file access, plus what it lacks: a role's expiring keys, and encryption.
 
-Arrow's client of S3 cannot ask for encryption at all, and pyiceberg cannot name a role's external id. What
-pyiceberg writes are manifests; rows are written by Spark. So those go through our own client.
+Arrow's S3 client cannot request encryption at all, and pyiceberg cannot pass a role's external id. pyiceberg
+only writes manifests (Spark writes the rows), so those go through our own client.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PATH_STYLE = "tableflow.path-style"
 
 
 def s3_properties(storage: S3Connection) -> dict[str, str]:
-    """How pyiceberg calls what it needs to know of an object store."""
+    """The object store as properties of pyiceberg."""
     needs_ours = storage.role_arn is not None or storage.sse is not None
     properties = {
         "s3.endpoint": storage.endpoint,
@@ -33,7 +33,7 @@ def s3_properties(storage: S3Connection) -> dict[str, str]:
         "s3.access-key-id": storage.access_key,
         "s3.secret-access-key": storage.secret_key,
         "s3.session-token": storage.session_token,
-        # Arrow takes the path as soon as there is an endpoint, if nobody says otherwise.
+        # With an endpoint, Arrow would otherwise put the bucket into the path.
         "s3.force-virtual-addressing": "true"
         if storage.endpoint and storage.has_bucket_in_host
         else None,
@@ -48,7 +48,7 @@ def s3_properties(storage: S3Connection) -> dict[str, str]:
 
 
 def arrow_store(table: Table) -> FileSystem:
-    """The store that the table's files are in, for those who list it."""
+    """The store that holds the table's files, for listing them."""
     scheme, bucket, _ = PyArrowFileIO.parse_location(table.location())
     files = table.io if isinstance(table.io, PyArrowFileIO) else PyArrowFileIO(table.io.properties)
     return files.fs_by_scheme(scheme, bucket)
@@ -98,7 +98,7 @@ class EncryptedFile(PyArrowFile):
 
 
 class _Upload(io.BytesIO):
-    """Sent as a whole when it is closed."""
+    """Sent as a whole on close."""
 
     def __init__(self, storage: S3Connection, path: str) -> None:
         super().__init__()

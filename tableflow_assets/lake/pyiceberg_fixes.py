@@ -1,7 +1,7 @@
-"""Two faults of pyiceberg 0.12 in reading collections of structs, mended.
+"""Fixes for two bugs of pyiceberg 0.12 in reading collections of structs.
 
-A list or map that is NULL comes out empty, and the structs of a collection within a collection may lose
-fields whose names Parquet spells differently. Whoever compares values with a table must not see that.
+A list or map that is NULL is read as empty, and the structs of nested collections may lose fields whose
+names Parquet spells differently. Code that compares values with a table must not see that.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ def _mended_list(original: _Method) -> _Method:
             return original(self, kind, array, values)
         values = self._cast_if_needed(kind.element_field, values)
         list_of = pa.large_list if isinstance(array, pa.LargeListArray) else pa.list_
-        wanted = list_of(self._construct_field(kind.element_field, values.type))
-        return type(array).from_arrays(array.offsets, values, type=wanted, mask=array.is_null())
+        list_type = list_of(self._construct_field(kind.element_field, values.type))
+        return type(array).from_arrays(array.offsets, values, type=list_type, mask=array.is_null())
 
     return _list
 
@@ -40,11 +40,11 @@ def _mended_map(original: _Method) -> _Method:
             return original(self, kind, array, keys, values)
         keys = self._cast_if_needed(kind.key_field, keys)
         values = self._cast_if_needed(kind.value_field, values)
-        wanted = pa.map_(
+        map_type = pa.map_(
             self._construct_field(kind.key_field, keys.type),
             self._construct_field(kind.value_field, values.type),
         )
         mask = array.is_null()
-        return pa.MapArray.from_arrays(array.offsets, keys, values, type=wanted, mask=mask)
+        return pa.MapArray.from_arrays(array.offsets, keys, values, type=map_type, mask=mask)
 
     return _map

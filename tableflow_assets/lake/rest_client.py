@@ -1,7 +1,7 @@
-"""pyiceberg's client of a REST catalog, with three habits that it lacks.
+"""pyiceberg's client of a REST catalog, with three things that it lacks.
 
-Its token is renewed before it expires, and once more if the catalog refuses it all the same; a server
-that hangs is not waited for; and a catalog that wants no credentials is sent none.
+The token is renewed before it expires, and once more if the catalog still refuses it; requests time out;
+and a catalog that needs no credentials is sent none.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from tableflow_assets.base import masking, secrets
 from tableflow_assets.base.errors import SettingsError
 from tableflow_assets.lake.connection import CatalogConnection
 
-SECONDS = (5.0, 60.0)  # to connect, and between two signs of life
+SECONDS = (5.0, 60.0)  # to connect, and between two reads
 TOKEN_SECONDS = (5.0, 20.0)
-RENEW_BEFORE = 60.0  # seconds; of a token that lives shortly, a fifth of its life
-REFUSED = (401, 419)  # by what the protocol says
-# What others say of an outdated token. It may also mean what it says: so only an old token is renewed.
+RENEW_BEFORE = 60.0  # seconds; for a short-lived token, a fifth of its life
+REFUSED = (401, 419)  # by the protocol
+# Some servers answer this for an expired token. It may also be meant, so only an old token is renewed.
 FORBIDDEN = 403
 OLD = 30.0
 
@@ -41,7 +41,7 @@ class RestClient(RestCatalog):
         properties: dict[str, str],
         seconds: tuple[float, float] = SECONDS,
     ) -> None:
-        """``connect`` is asked again whenever a new token is needed: a secret may have changed."""
+        """``connect`` is called again for every new token: a secret may have changed."""
         self._seconds = seconds
         access = access_properties(connect)
         super().__init__(name, **properties, **access)
@@ -50,7 +50,7 @@ class RestClient(RestCatalog):
         session = super()._create_session()
         options: dict[str, Any] = {"timeout": self._seconds}
         if isinstance(session.verify, str):
-            # Said with every request: else REQUESTS_CA_BUNDLE of the environment would win.
+            # Passed with every request, or REQUESTS_CA_BUNDLE of the environment would win.
             options["verify"] = session.verify
         session.request = partial(session.request, **options)  # type: ignore[method-assign]
         if isinstance(self._auth_manager, Bearer):
@@ -59,15 +59,15 @@ class RestClient(RestCatalog):
 
 
 def access_properties(connect: Callable[[], CatalogConnection]) -> dict[str, Any]:
-    """What pyiceberg has to know to be let in."""
+    """The properties that let pyiceberg log in."""
     connection = connect()
     properties: dict[str, Any] = {"auth": {"type": "noop"}}
     if connection.client_id is not None or connection.token is not None:
         ways = {"bearer": Bearer(connect)}
-        name = f"{__name__}.{_same.__name__}"
+        name = f"{__name__}.{_identity.__name__}"
         properties["auth"] = {"type": "custom", "impl": name, "custom": ways}
     if (signing := connection.sigv4) is not None:
-        found = {
+        signing_properties = {
             "rest.sigv4-enabled": "true",
             "rest.signing-name": signing.name,
             "rest.signing-region": signing.region,
@@ -76,7 +76,7 @@ def access_properties(connect: Callable[[], CatalogConnection]) -> dict[str, Any
             "client.access-key-id": signing.access_key,
             "client.secret-access-key": signing.secret_key,
         }
-        properties |= {key: value for key, value in found.items() if value is not None}
+        properties |= {key: value for key, value in signing_properties.items() if value is not None}
     tls = verification(connection)
     if "verify" in tls:
         properties["ssl"] = {"cabundle": tls["verify"]}
@@ -88,15 +88,15 @@ def access_properties(connect: Callable[[], CatalogConnection]) -> dict[str, Any
 
 
 def verification(connection: CatalogConnection) -> dict[str, Any]:
-    """The same for `requests`: whom to trust, and who we are."""
+    """The same for `requests`: the authority to trust, and our certificate."""
     if (tls := connection.tls) is None:
         return {}
-    found: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     if tls.ca_file:
-        found["verify"] = _readable(tls.ca_file)
+        options["verify"] = _readable(tls.ca_file)
     if tls.client_certificate_file and tls.client_key_file:
-        found["cert"] = (_readable(tls.client_certificate_file), _readable(tls.client_key_file))
-    return found
+        options["cert"] = (_readable(tls.client_certificate_file), _readable(tls.client_key_file))
+    return options
 
 
 def _readable(file: str) -> str:
@@ -106,13 +106,13 @@ def _readable(file: str) -> str:
     except OSError as error:
         raise SettingsError(
             f"The file {path} of a REST catalog's `tls` cannot be read: {error.strerror}.",
-            "Give the path of a PEM file that whoever runs tableflow may read.",
+            "Give the path of a PEM file that the user running tableflow may read.",
         ) from None
     return str(path)
 
 
 class Bearer(AuthManager):
-    """The token of the moment: one that was given, or what a client's secret is exchanged for."""
+    """The current token: one from the settings, or one exchanged for a client's secret."""
 
     def __init__(self, connect: Callable[[], CatalogConnection]) -> None:
         self._connect = connect
@@ -126,10 +126,10 @@ class Bearer(AuthManager):
             is_over = self._good_until is not None and time.monotonic() >= self._good_until
             return f"Bearer {self._new() if is_over else self._token}"
 
-    def instead_of(self, refused: str, *, only_if_old: bool) -> str:
-        """For a header that the catalog did not accept; the same, where there is no other."""
+    def instead_of(self, header: str, *, only_if_old: bool) -> str:
+        """The header to use after ``header`` was refused; the same one if there is no other."""
         with self._lock:
-            is_newest = refused == f"Bearer {self._token}"
+            is_newest = header == f"Bearer {self._token}"
             is_young = time.monotonic() - self._asked_at < OLD
             if is_newest and not (only_if_old and is_young):
                 secrets.forget()
@@ -152,9 +152,9 @@ class Bearer(AuthManager):
 
 
 class _RenewedToken(AuthBase):
-    """Sends a request again, once, with a new token where the old one was refused.
+    """Sends a request again, once, with a new token if the old one was refused.
 
-    What was refused was not carried out, so that is safe for commits, too.
+    A refused request was not carried out, so that is safe for commits, too.
     """
 
     def __init__(self, bearer: Bearer) -> None:
@@ -162,28 +162,28 @@ class _RenewedToken(AuthBase):
 
     def __call__(self, request: PreparedRequest) -> PreparedRequest:
         request.headers["Authorization"] = self.auth_manager.auth_header()
-        request.register_hook("response", self._again)
+        request.register_hook("response", self._retry)
         return request
 
-    def _again(self, response: Response, **options: Any) -> Response:
+    def _retry(self, response: Response, **options: Any) -> Response:
         if response.status_code not in (*REFUSED, FORBIDDEN):
             return response
-        used = str(response.request.headers["Authorization"])
+        header = str(response.request.headers["Authorization"])
         is_forbidden = response.status_code == FORBIDDEN
-        renewed = self.auth_manager.instead_of(used, only_if_old=is_forbidden)
-        if renewed == used:
+        renewed = self.auth_manager.instead_of(header, only_if_old=is_forbidden)
+        if renewed == header:
             return response
         response.content  # noqa: B018  (read to the end: the connection is used again)
         response.close()
-        again = response.request.copy()
-        again.headers["Authorization"] = renewed
-        answer: Response = response.connection.send(again, **options)
+        retry = response.request.copy()
+        retry.headers["Authorization"] = renewed
+        answer: Response = response.connection.send(retry, **options)
         answer.history.append(response)
         return answer
 
 
-def _same(bearer: Bearer) -> Bearer:
-    """For pyiceberg, which wants to make it by itself, and makes two."""
+def _identity(bearer: Bearer) -> Bearer:
+    """pyiceberg insists on constructing the auth manager, and would make two; it gets ours instead."""
     return bearer
 
 
@@ -203,21 +203,21 @@ def _token_for(connection: CatalogConnection) -> dict[str, Any]:
         raise OAuthError(_reason(answer))
     answer.raise_for_status()
     try:
-        found = answer.json()
+        body = answer.json()
     except requests.exceptions.JSONDecodeError:
-        found = None
-    if not isinstance(found, dict) or not found.get("access_token"):
+        body = None
+    if not isinstance(body, dict) or not body.get("access_token"):
         raise OAuthError(f"{address} answers, but with no token: is it a token endpoint?")
-    return found
+    return body
 
 
 def _reason(answer: Response) -> str:
-    """What OAuth2 says of an error, and no more: a page of HTML helps nobody."""
+    """OAuth2's error fields, and no more: a page of HTML helps nobody."""
     try:
-        said = answer.json()
+        body = answer.json()
     except requests.exceptions.JSONDecodeError:
-        said = None
-    said = said if isinstance(said, dict) else {}
-    parts = [said.get("error"), said.get("error_description")]
+        body = None
+    body = body if isinstance(body, dict) else {}
+    parts = [body.get("error"), body.get("error_description")]
     text = ": ".join(part for part in parts if isinstance(part, str))
     return text or f"HTTP {answer.status_code}"

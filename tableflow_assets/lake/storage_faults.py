@@ -1,6 +1,6 @@
-"""What object stores answer when they do not let us, as an error that says what to change.
+"""Refusals of object stores as errors that say what to change.
 
-The same answer comes in the words of four clients: boto3, Arrow, delta-rs, and Iceberg in Spark.
+Four clients word the same refusal differently: boto3, Arrow, delta-rs, and Iceberg in Spark.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _ELSEWHERE = (
     r"PermanentRedirect|AuthorizationHeaderMalformed|IllegalLocationConstraint"
     r"|while the bucket is located in|(?i:redirect without location)|Status Code: 301|status 301\b"
 )
-# What the answer says, what that means, and what to do about it. The first that fits is the one.
+# Pattern of the message, what it means, and what to do about it. The first match counts.
 _ANSWERS = (
     (
         r"ExpiredToken|RequestExpired|TokenRefreshRequired|InvalidToken",
         "the session's keys have expired",
-        "They are asked for anew: run again. If it stays, renew them where the settings say.",
+        "New ones are requested: run again. If it persists, renew them where the settings say.",
     ),
     (
         r"InvalidAccessKeyId|SignatureDoesNotMatch|INVALID_ACCESS_KEY_ID|INVALID_SIGNATURE",
@@ -46,7 +46,7 @@ _ANSWERS = (
     ),
     (
         r"AccessDenied|ACCESS_DENIED|Access Denied|Status Code: 403|403 Forbidden",
-        "it does not allow us that",
+        "it denies us access",
         "Allow s3:GetObject, s3:PutObject, s3:DeleteObject and s3:AbortMultipartUpload on the objects"
         " under the tables' location, and s3:ListBucket on the bucket.",
     ),
@@ -56,17 +56,17 @@ _ANSWERS = (
 def storage_fault(
     text: str, address: str, region: str = "", real_region: str = ""
 ) -> AccessRefused | None:
-    """None: it is none of the answers that somebody has to grant or change something for.
+    """None: not a refusal that somebody has to grant or change something for.
 
-    ``region``: that we are set to; ``real_region``: of the bucket, where the answer's headers say it.
+    ``region``: the one in our settings; ``real_region``: the bucket's, if the response's headers have it.
     """
-    found = [match[1] for one in _REGIONS if (match := re.search(one, text))]
-    real = real_region or (found[0] if found else "")
+    regions = [match[1] for pattern in _REGIONS if (match := re.search(pattern, text))]
+    real = real_region or (regions[0] if regions else "")
     if re.search(_ELSEWHERE, text) or (real and region and real != region):
         return _elsewhere(address, region, real)
     for answer, meaning, step in _ANSWERS:
         if re.search(answer, text):
-            secrets.forget()  # it may be that a secret of ours was changed since it was read
+            secrets.forget()  # a secret of ours may have changed since it was read
             return AccessRefused(SERVER, address, meaning, step)
     return None
 

@@ -1,9 +1,8 @@
-"""Which rows of a table came or went between two of its snapshots.
+"""Which rows of a table were added or removed between two of its snapshots.
 
-Rows that were appended are read by Spark, from nothing but the files that were. Rows that were marked as
-deleted are read here, by their places, since no engine reads what is no longer there. Compaction changes no
-row. After anything else (a rollback, retention, an erased key, a window read again) only one answer is safe:
-any row may have changed.
+Spark reads appended rows, from the appended files alone. Rows that were marked as deleted are read here, by
+their positions, since no engine reads deleted rows. Compaction changes no row. After anything else (a
+rollback, retention, an erased key, a window read again) only one answer is safe: any row may have changed.
 """
 
 from __future__ import annotations
@@ -27,40 +26,45 @@ FIELD_ID = b"PARQUET:field_id"
 
 
 @dataclass(frozen=True)
-class Changes:
-    """Since a snapshot. ``removed``: of the rows that went, the columns asked for; None: there are none."""
+class RowChanges:
+    """Since a snapshot. ``removed``: the requested columns of the removed rows; None if there are none."""
 
     has_added: bool = False
     removed: pa.Table | None = None
 
     @property
-    def are_none(self) -> bool:
+    def is_empty(self) -> bool:
         return not self.has_added and self.removed is None
 
 
-def changes_between(table: Table, since: int, until: int, columns: Sequence[str]) -> Changes | None:
+def changes_between(
+    table: Table, since: int, until: int, columns: Sequence[str]
+) -> RowChanges | None:
     """None: any row may have changed."""
     path = _path(table, since, until)
     if path is None:
         return None
-    written = [one for one in path if not is_compaction(one)]
-    if any(total(one, "deleted-data-files") or _has_equality_deletes(one) for one in written):
+    writes = [snapshot for snapshot in path if not is_compaction(snapshot)]
+    if any(
+        total(snapshot, "deleted-data-files") or _has_equality_deletes(snapshot)
+        for snapshot in writes
+    ):
         return None
-    removed = _removed(table, written, columns)
-    return Changes(
-        has_added=any(total(one, "added-records") for one in written),
-        removed=removed if removed.num_rows else None,
+    removed_rows = _removed_rows(table, writes, columns)
+    return RowChanges(
+        has_added=any(total(snapshot, "added-records") for snapshot in writes),
+        removed=removed_rows if removed_rows.num_rows else None,
     )
 
 
 def _path(table: Table, since: int, until: int) -> list[Snapshot] | None:
-    """The snapshots after one, up to another; None if the one is not among its ancestors any more."""
+    """The snapshots after ``since`` up to ``until``; None if ``since`` is no longer an ancestor."""
     head = table.snapshot_by_id(until)
-    found: list[Snapshot] = []
+    snapshots: list[Snapshot] = []
     for snapshot in ancestors(table, head) if head else ():
         if snapshot.snapshot_id == since:
-            return found
-        found.append(snapshot)
+            return snapshots
+        snapshots.append(snapshot)
     return None
 
 
@@ -68,18 +72,18 @@ def _has_equality_deletes(snapshot: Snapshot) -> bool:
     return total(snapshot, "added-equality-deletes") > 0
 
 
-def _removed(table: Table, written: Sequence[Snapshot], columns: Sequence[str]) -> pa.Table:
-    """The rows that the snapshots have marked, wherever they lie."""
+def _removed_rows(table: Table, writes: Sequence[Snapshot], columns: Sequence[str]) -> pa.Table:
+    """The rows that the snapshots have marked as deleted, in whatever files."""
     places: dict[str, set[int]] = defaultdict(set)
-    for path, position in _marks(table, written):
+    for path, position in _marks(table, writes):
         places[path].add(position)
     schema = table.schema().select(*columns)
-    found = [_rows_at(table, path, sorted(at), schema) for path, at in places.items()]
-    return pa.concat_tables(found) if found else schema_to_pyarrow(schema).empty_table()
+    parts = [_rows_at(table, path, sorted(at), schema) for path, at in places.items()]
+    return pa.concat_tables(parts) if parts else schema_to_pyarrow(schema).empty_table()
 
 
-def _marks(table: Table, written: Sequence[Snapshot]) -> Iterator[tuple[str, int]]:
-    for snapshot in written:
+def _marks(table: Table, writes: Sequence[Snapshot]) -> Iterator[tuple[str, int]]:
+    for snapshot in writes:
         if not total(snapshot, "added-position-deletes"):
             continue
         for manifest in snapshot.manifests(table.io):
@@ -97,8 +101,8 @@ def _marks(table: Table, written: Sequence[Snapshot]) -> Iterator[tuple[str, int
 
 
 def _rows_at(table: Table, path: str, positions: list[int], schema: Schema) -> pa.Table:
-    """By the columns' ids: names in files need not be those of the table."""
-    wanted = schema_to_pyarrow(schema, include_field_ids=False)
+    """By field id: column names in files may differ from the table's."""
+    arrow_schema = schema_to_pyarrow(schema, include_field_ids=False)
     with table.io.new_input(path).open() as stream:
         parquet = pq.ParquetFile(stream)
         names = {
@@ -106,12 +110,12 @@ def _rows_at(table: Table, path: str, positions: list[int], schema: Schema) -> p
             for field in parquet.schema_arrow
             if field.metadata and FIELD_ID in field.metadata
         }
-        here = [names[field.field_id] for field in schema.fields if field.field_id in names]
-        rows = parquet.read(columns=here).take(positions)
-    filled = [
+        names_here = [names[field.field_id] for field in schema.fields if field.field_id in names]
+        rows = parquet.read(columns=names_here).take(positions)
+    columns = [
         rows[names[field.field_id]].cast(kind.type)
         if field.field_id in names
         else pa.nulls(len(positions), kind.type)
-        for field, kind in zip(schema.fields, wanted, strict=True)
+        for field, kind in zip(schema.fields, arrow_schema, strict=True)
     ]
-    return pa.table(filled, schema=wanted)
+    return pa.table(columns, schema=arrow_schema)

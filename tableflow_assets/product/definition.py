@@ -27,32 +27,32 @@ Affects = Mapping[str, str] | str
 
 
 def _delay(text: object) -> timedelta:
-    found = re.fullmatch(r"(\d{1,6}) (second|minute|hour|day)s?", str(text))
-    if found is None:
+    match = re.fullmatch(r"(\d{1,6}) (second|minute|hour|day)s?", str(text))
+    if match is None:
         raise ValueError("must be a time such as 30 seconds")
-    return timedelta(**{f"{found[2]}s": int(found[1])})
+    return timedelta(**{f"{match[2]}s": int(match[1])})
 
 
 class Header(Block):
-    """``changes``: by input, which part of the product a changed row of it can touch."""
+    """``changes``: by input, which part of the product a changed row of that input can affect."""
 
     description: str
     key: Names
     event_time: Line
-    # How far the watermark stays behind the newest row. Late rows count all the same.
+    # How far the watermark lags the newest row. Late rows still count.
     lateness: Annotated[timedelta, BeforeValidator(_delay)]
     mode: Literal["upsert"]
-    # Of a table that holds every state of something: the columns that say of what.
+    # For a table that keeps every version of an entity: the columns that identify the entity.
     versions_of: Annotated[tuple[Line, ...], Field(strict=False), NOT_TWICE] = ()
     changes: Mapping[str, Affects]
     outcomes: Mapping[str, str] = Field(default_factory=dict)
-    # By name, a query over `product` and its inputs whose rows should not be there.
+    # By name, a query over `product` and its inputs that should return no rows.
     checks: Mapping[Word, str] = Field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Definition:
-    """``inputs``: as the statement calls them."""
+    """``inputs``: by the names that the statement uses."""
 
     name: str
     header: Header
@@ -65,7 +65,7 @@ class Definition:
 
     @cached_property
     def scope(self) -> tuple[str, ...]:
-        """The columns in whose values a change stays contained."""
+        """The columns that confine a change: rows with other values of them are not affected."""
         direct = [
             affects for affects in self.header.changes.values() if not isinstance(affects, str)
         ]
@@ -77,21 +77,21 @@ class Definition:
 
     @cached_property
     def version(self) -> str:
-        """The same for statements that only look different."""
+        """Equal for statements that differ only in formatting."""
         plain = self.statement.sql(dialect=flink.DIALECT, comments=False)
         return hashlib.sha256(plain.encode()).hexdigest()[:16]
 
 
 def parse(name: str, text: str) -> Definition:
-    found = HEADER.match(text)
-    if found is None:
+    match = HEADER.match(text)
+    if match is None:
         raise unusable(name, "it does not begin with a header, /* … */")
-    header = _header(name, found[1])
+    header = _header(name, match[1])
     try:
-        statement = flink.parse(found[2])
+        statement = flink.parse(match[2])
     except ValueError as error:
         raise unusable(name, str(error)) from None
-    definition = Definition(name, header, found[2].strip(), statement)
+    definition = Definition(name, header, match[2].strip(), statement)
     for problem in _problems(definition):
         raise unusable(name, problem)
     return definition
@@ -101,7 +101,7 @@ def _header(name: str, text: str) -> Header:
     try:
         return Header.model_validate(yaml.safe_load(text))
     except yaml.YAMLError as error:
-        raise unusable(name, f"its header is no YAML: {error}") from None
+        raise unusable(name, f"its header is not YAML: {error}") from None
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(map(str, first["loc"])) or "the header"
@@ -109,37 +109,40 @@ def _header(name: str, text: str) -> Header:
 
 
 def _problems(definition: Definition) -> list[str]:
-    """What would only show in mid-run, or make a product wrong without anybody noticing."""
+    """What would otherwise fail in the middle of a run, or make a product silently wrong."""
     header, inputs = definition.header, set(definition.inputs)
-    direct = [tuple(one) for one in header.changes.values() if not isinstance(one, str)]
-    found = []
+    direct = [tuple(affects) for affects in header.changes.values() if not isinstance(affects, str)]
+    problems = []
     if not direct:
         return ["`changes` must say for at least one input, column by column, what a row touches"]
-    if any(set(one) != set(direct[0]) for one in direct):
-        found.append("under `changes`, all inputs must name the same columns of the product")
+    if any(set(columns) != set(direct[0]) for columns in direct):
+        problems.append("under `changes`, all inputs must name the same columns of the product")
     for part, names in (
         ("key", header.key),
         ("event_time", (header.event_time,)),
         ("versions_of", header.versions_of),
         ("changes", direct[0]),
     ):
-        missing = [one for one in names if one not in definition.columns]
-        found += [f"`{part}` names {one!r}, which is no column of the SELECT" for one in missing]
-    if twice := [one for one in definition.columns if definition.columns.count(one) > 1]:
-        found.append(f"the SELECT has two columns {twice[0]!r}")
-    found += _torn_apart(definition)
-    found += [
-        f"`changes` says nothing about {one!r}" for one in sorted(inputs - set(header.changes))
+        problems += [
+            f"`{part}` names {name!r}, which is no column of the SELECT"
+            for name in names
+            if name not in definition.columns
+        ]
+    if twice := [name for name in definition.columns if definition.columns.count(name) > 1]:
+        problems.append(f"the SELECT has two columns {twice[0]!r}")
+    problems += _split_keys(definition)
+    problems += [
+        f"`changes` says nothing about {name!r}" for name in sorted(inputs - set(header.changes))
     ]
-    found += [
-        f"`changes` speaks of {one!r}, which is not read"
-        for one in sorted(set(header.changes) - inputs)
+    problems += [
+        f"`changes` mentions {name!r}, which is not read"
+        for name in sorted(set(header.changes) - inputs)
     ]
-    return found
+    return problems
 
 
-def _torn_apart(definition: Definition) -> Iterator[str]:
-    """What is read in part must not be part of what a FIRST_ROW or LAST_ROW decides about."""
+def _split_keys(definition: Definition) -> Iterator[str]:
+    """Reading an input in part must not split the rows that a FIRST_ROW or LAST_ROW chooses from."""
     for table in definition.statement.find_all(exp.Table):
         key, name = flink.key_of(table), flink.table_name(table)
         affects = definition.header.changes.get(name)
@@ -148,9 +151,9 @@ def _torn_apart(definition: Definition) -> Iterator[str]:
         for column, expression in affects.items():
             if flink.normalized(expression) not in key:
                 yield (
-                    f"{name!r} is read by {', '.join(key)}, so `changes` cannot tell {column!r} from it by"
-                    f" {expression}: a row may move to another. Use a query over `changed`, or a key that"
-                    " has it"
+                    f"{name!r} is read by {', '.join(key)}, so `changes` cannot derive {column!r} from it by"
+                    f" {expression}: a row may move to another value. Use a query over `changed`, or a key"
+                    " that has it"
                 )
 
 

@@ -1,4 +1,4 @@
-"""What the rows just computed change in the product's table: the rows that come, and those that go."""
+"""What the rows just computed change in the product's table: rows to append, and rows to delete."""
 
 from __future__ import annotations
 
@@ -24,32 +24,34 @@ _NEW, _OLD, _COPIES, _NTH, _OLD_TIME = (
 
 _PROBLEMS = {  # by whether it is computed, and whether it is in the table
     (True, False): "missing in the table",
-    (False, True): "not computed any more",
+    (False, True): "no longer computed",
     (True, True): "different",
 }
 
 
 @dataclass(frozen=True)
 class Difference:
-    """``come``: rows to append. ``gone``: a view of the keys of rows to delete, and ``days`` they are of."""
+    """``days``: those that the rows to delete are in, by event time."""
 
     spark: SparkSession
     key: tuple[str, ...]
     event_time: str
     changed: DataFrame
-    come: DataFrame
-    gone: str
+    rows_to_append: DataFrame
+    keys_to_delete: str  # a view
     added: int
     removed: int
-    in_both: int  # of the added, those that take the place of a removed one
+    in_both: int  # of the added, those that replace a removed one
     windows: dict[date, int]
     days: tuple[date | None, ...]
 
     def delete_from(self, table: str) -> None:
-        same = " AND ".join(f"gone.{quoted(name)} <=> kept.{quoted(name)}" for name in self.key)
+        has_same_key = " AND ".join(
+            f"gone.{quoted(name)} <=> kept.{quoted(name)}" for name in self.key
+        )
         self.spark.sql(
             f"DELETE FROM {table} AS kept WHERE {self._in_these_days}"  # noqa: S608  (names are quoted)
-            f" AND EXISTS (SELECT 1 FROM {self.gone} gone WHERE {same})"
+            f" AND EXISTS (SELECT 1 FROM {self.keys_to_delete} gone WHERE {has_same_key})"
         )
 
     def examples(self, limit: int) -> list[dict[str, Any]]:
@@ -66,11 +68,11 @@ class Difference:
 
     @property
     def _in_these_days(self) -> str:
-        """So that files of other days are not even opened."""
-        known, time = [day for day in self.days if day], quoted(self.event_time)
+        """Files of other days are then not even opened."""
+        days, time = [day for day in self.days if day], quoted(self.event_time)
         parts = [f"{time} IS NULL"] if None in self.days else []
-        if known:
-            begin, end = min(known), max(known) + timedelta(days=1)
+        if days:
+            begin, end = min(days), max(days) + timedelta(days=1)
             parts.append(f"({time} >= DATE '{begin}' AND {time} < DATE '{end}')")
         return f"({' OR '.join(parts)})"
 
@@ -84,7 +86,7 @@ def difference(
     may_lack: Sequence[str],
     views: ExitStack,
 ) -> Difference:
-    """``old_relation``: the product's table before. ``may_lack``: columns that rows from before may lack.
+    """``old_relation``: the product's table before. ``may_lack``: columns that its rows may lack.
 
     ``views`` must stay open while the difference is used.
     """
@@ -93,28 +95,30 @@ def difference(
     old = f"SELECT * FROM {old_relation}"  # noqa: S608  (names are quoted)
     if scope is not None:
         scope_view = views.enter_context(named_view(spark, scope.renamed))
-        old = scope.part_of(old_relation, {one: quoted(one) for one in scope.columns}, scope_view)
+        old = scope.part_of(
+            old_relation, {column: quoted(column) for column in scope.columns}, scope_view
+        )
     new_view = views.enter_context(named_view(spark, new))
     old_view = views.enter_context(named_view(spark, spark.sql(old)))
-    compared = spark.sql(
+    comparison = spark.sql(
         _comparison(header.key, header.event_time, columns, may_lack, new_view, old_view)
     )
-    changed = views.enter_context(persisted(compared))
-    found = _Counts(changed, header.key, header.event_time)
-    _refuse_ambiguous_keys(product, changed, found)
-    gone = changed.filter(_OLD).select(*(f"`{name}`" for name in _old_keys(header.key)))
+    changed = views.enter_context(persisted(comparison))
+    counts = _Counts(changed, header.key, header.event_time)
+    _refuse_ambiguous_keys(product, changed, counts)
+    old_keys = changed.filter(_OLD).select(*(f"`{name}`" for name in _old_keys(header.key)))
     return Difference(
         spark=spark,
         key=header.key,
         event_time=header.event_time,
         changed=changed,
-        come=changed.filter(_NEW).select(*map(quoted, columns)),
-        gone=views.enter_context(named_view(spark, gone.toDF(*header.key))),
-        added=found.added,
-        removed=found.removed,
-        in_both=found.in_both,
-        windows=found.windows,
-        days=found.days_of_old,
+        rows_to_append=changed.filter(_NEW).select(*map(quoted, columns)),
+        keys_to_delete=views.enter_context(named_view(spark, old_keys.toDF(*header.key))),
+        added=counts.added,
+        removed=counts.removed,
+        in_both=counts.in_both,
+        windows=counts.windows,
+        days=counts.days_of_old,
     )
 
 
@@ -126,24 +130,24 @@ def _comparison(
     new: str,
     old: str,
 ) -> str:
-    by_key = " AND ".join(f"n.{quoted(one)} <=> o.{quoted(one)}" for one in key)
-    same = " AND ".join(_is_same(one, one in may_lack) for one in columns)
+    by_key = " AND ".join(f"n.{quoted(column)} <=> o.{quoted(column)}" for column in key)
+    same = " AND ".join(_is_same(column, column in may_lack) for column in columns)
     keys = ", ".join(map(quoted, key))
-    chosen = ", ".join(f"n.{quoted(one)}" for one in columns)
+    new_columns = ", ".join(f"n.{quoted(column)}" for column in columns)
     old_keys = ", ".join(
-        f"o.{quoted(one)} AS `{name}`" for one, name in zip(key, _old_keys(key), strict=True)
+        f"o.{quoted(column)} AS `{name}`" for column, name in zip(key, _old_keys(key), strict=True)
     )
     return f"""
-        SELECT {chosen}, {old_keys}, o.{quoted(time)} AS {_OLD_TIME},
+        SELECT {new_columns}, {old_keys}, o.{quoted(time)} AS {_OLD_TIME},
           n.{_NEW} IS NOT NULL AS {_NEW}, o.{_OLD} IS NOT NULL AS {_OLD}, n.{_COPIES}
         FROM (SELECT *, true AS {_NEW}, COUNT(*) OVER (PARTITION BY {keys}) AS {_COPIES} FROM {new}) n
-        FULL OUTER JOIN ({_once_a_key(keys, old)}) o ON {by_key}
+        FULL OUTER JOIN ({_once_per_key(keys, old)}) o ON {by_key}
         WHERE n.{_NEW} IS NULL OR o.{_OLD} > 1 OR o.{_OLD} IS NULL OR NOT ({same})
     """  # noqa: S608  (names are quoted)
 
 
-def _once_a_key(keys: str, old: str) -> str:
-    """A row that is there twice can only be somebody else's doing: both go, and one comes back."""
+def _once_per_key(keys: str, old: str) -> str:
+    """A duplicate can only be somebody else's doing: both rows are deleted, and one comes back."""
     numbered = (
         f"SELECT *, COUNT(*) OVER (PARTITION BY {keys}) AS {_OLD},"  # noqa: S608  (names are quoted)
         f" ROW_NUMBER() OVER (PARTITION BY {keys} ORDER BY {keys}) AS {_NTH} FROM {old}"
@@ -194,33 +198,33 @@ class _Counts:
 
     @property
     def windows(self) -> dict[date, int]:
-        found: Counter[date] = Counter()
+        rows_by_day: Counter[date] = Counter()
         for row in self._by_day:
             if row.new_day:
-                found[row.new_day] += row.added
+                rows_by_day[row.new_day] += row.added
             if row.old_day and row.old_day != row.new_day:
-                found[row.old_day] += row.removed
-        return dict(found)
+                rows_by_day[row.old_day] += row.removed
+        return dict(rows_by_day)
 
     @property
     def days_of_old(self) -> tuple[date | None, ...]:
         return tuple(row.old_day for row in self._by_day if row.removed)
 
 
-def _refuse_ambiguous_keys(product: Product, changed: DataFrame, found: _Counts) -> None:
-    if not found.ambiguous:
+def _refuse_ambiguous_keys(product: Product, changed: DataFrame, counts: _Counts) -> None:
+    if not counts.ambiguous:
         return
     key = product.definition.header.key
-    wrong = changed.filter(_is_ambiguous(key)).select(*map(quoted, key))
-    examples = wrong.distinct().limit(3).collect()
-    told = sorted(", ".join(f"{name}={row[name]!r}" for name in key) for row in examples)
+    ambiguous = changed.filter(_is_ambiguous(key)).select(*map(quoted, key))
+    examples = ambiguous.distinct().limit(3).collect()
+    keys = sorted(", ".join(f"{name}={row[name]!r}" for name in key) for row in examples)
     raise ProductFailed(
-        f"The product {product.name!r} has rows without a key of their own: {'; '.join(told)}.",
+        f"The product {product.name!r} has rows without a key of their own: {'; '.join(keys)}.",
         "Its table is as it was. Make the SELECT give one row, without NULL, for each `key` of its"
         " header.",
     )
 
 
 def _is_ambiguous(key: Sequence[str]) -> Column:
-    is_null = " OR ".join(f"{quoted(one)} IS NULL" for one in key)
+    is_null = " OR ".join(f"{quoted(column)} IS NULL" for column in key)
     return F.expr(f"{_NEW} AND ({_COPIES} > 1 OR {is_null})")

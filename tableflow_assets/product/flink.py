@@ -1,10 +1,10 @@
-"""Flink's notions, as Spark SQL: what a product's statement may say, and what Spark is told.
+"""Flink's concepts in Spark SQL: what a product's statement may use, and how Spark runs it.
 
-- ``FIRST_ROW(t, key, time)``: of every key the first row by time; of the same time, the first in Kafka.
-- ``LAST_ROW(t, key)``: of every key the last row in Kafka. ``LAST_ROW(t, key, time)``: by time, then by that.
+- ``FIRST_ROW(t, key, time)``: the first row of every key by time; at the same time, the first in Kafka.
+- ``LAST_ROW(t, key)``: the last row of every key in Kafka. ``LAST_ROW(t, key, time)``: the last by time.
 - ``TABLE(TUMBLE(TABLE t, DESCRIPTOR(time), INTERVAL '7' DAY))``: with window_start and window_end.
-- ``t FOR SYSTEM_TIME AS OF x``: of every key the state that it had at x.
-- ``TO_TIMESTAMP(text, format)``: NULL where the text is none. ``TO_TIMESTAMP_LTZ(number, 3)``: of
+- ``t FOR SYSTEM_TIME AS OF x``: the version of every key that was valid at x.
+- ``TO_TIMESTAMP(text, format)``: NULL if the text is not a timestamp. ``TO_TIMESTAMP_LTZ(number, 3)``: from
   milliseconds.
 
 An interval join needs nothing: ``a.time BETWEEN b.time - INTERVAL '96' HOUR AND b.time`` is Spark SQL.
@@ -25,13 +25,13 @@ from sqlglot.errors import SqlglotError
 from tableflow_assets.base.sql_names import quoted
 
 WINDOW_START, WINDOW_END = "window_start", "window_end"
-# Where the rows of a topic stand in Kafka. A key stays in its partition; if partitions were added, time
-# tells.
+# The order of a topic's rows in Kafka. A key stays in its partition, unless partitions were added: so the
+# timestamp comes first.
 IN_KAFKA_ORDER = ("`_kafka`.timestamp", "`_kafka`.partition", "`_kafka`.offset")
 # NULL outside of the years that Flink knows; Spark would fail far outside of them.
 _MILLIS = "CASE WHEN {0} BETWEEN -62135596800000 AND 253402300799999 THEN TIMESTAMP_MILLIS({0}) END"
 _NTH, _UNTIL = "__tableflow_nth", "__tableflow_until"
-# As Flink writes it, and in a form that a parser of Spark's SQL knows.
+# Flink's syntax, which `parse` rewrites to a form that a parser of Spark SQL accepts.
 _TUMBLE = re.compile(
     r"TABLE\s*\(\s*TUMBLE\s*\(\s*TABLE\s+(`[^`]+`|\w+)\s*,\s*DESCRIPTOR\s*\(([^)]+)\)\s*,"
     r"\s*(INTERVAL\s+'[^']+'\s+\w+)\s*\)\s*\)",
@@ -40,13 +40,13 @@ _TUMBLE = re.compile(
 
 
 class DIALECT(Spark):
-    """Spark's SQL, in which a quote within text is doubled, as in Flink's and everybody else's."""
+    """Spark SQL, except that quotes in text are doubled, as in Flink and standard SQL."""
 
     class Tokenizer(Spark.Tokenizer):
         STRING_ESCAPES: ClassVar[list[str]] = ["'", "\\"]
 
     class Parser(Spark.Parser):  # type: ignore[misc, valid-type]
-        # Read as they stand, because `_function` translates them.
+        # Left as written, because `_function` translates them.
         FUNCTIONS: ClassVar[dict[str, Any]] = {
             name: build for name, build in Spark.Parser.FUNCTIONS.items() if name != "TO_TIMESTAMP"
         }
@@ -54,7 +54,7 @@ class DIALECT(Spark):
 
 @dataclass(frozen=True)
 class Versions:
-    """A table that holds every state of something: of what, and since when each holds."""
+    """Of a table that keeps every version of an entity: its key, and when each version begins."""
 
     key: tuple[str, ...]
     since: str
@@ -62,7 +62,7 @@ class Versions:
 
 @dataclass(frozen=True)
 class Source:
-    """An input as Spark is to read it. ``is_topic``: its rows know their place in Kafka."""
+    """An input as Spark should read it. ``is_topic``: its rows have their position in Kafka."""
 
     view: str
     is_topic: bool
@@ -70,7 +70,7 @@ class Source:
 
 
 def parse(sql: str) -> exp.Query:
-    """ValueError, with the reason, where it is not one SELECT."""
+    """Raises ValueError, with the reason, if the text is not a single SELECT."""
     try:
         statements = sqlglot.parse(_TUMBLE.sub(r"TUMBLE(\1, \2, \3)", sql), dialect=DIALECT)
     except SqlglotError as error:
@@ -80,25 +80,25 @@ def parse(sql: str) -> exp.Query:
         raise ValueError("after the header there must be one SELECT, and nothing else")
     if statement.is_star:
         raise ValueError("the SELECT must name its columns: with * they would change unnoticed")
-    tables_in(statement)  # raises where one cannot be told
+    tables_in(statement)  # raises for a table it cannot name
     return statement
 
 
 def tables_in(statement: exp.Expr) -> tuple[str, ...]:
-    """All that it reads, in order of appearance; what it defines itself (WITH) is not among them."""
-    own = {cte.alias for cte in statement.find_all(exp.CTE)}
+    """All tables it reads, in order of appearance, without those it defines itself (WITH)."""
+    ctes = {cte.alias for cte in statement.find_all(exp.CTE)}
     names = [
-        name for table in statement.find_all(exp.Table) if (name := table_name(table)) not in own
+        name for table in statement.find_all(exp.Table) if (name := table_name(table)) not in ctes
     ]
     return tuple(dict.fromkeys(sorted(names, key=statement.sql(dialect=DIALECT).find)))
 
 
 def in_spark(statement: exp.Query, sources: Mapping[str, Source]) -> str:
     """``sources``: by the name that the statement uses."""
-    own = {cte.alias for cte in statement.find_all(exp.CTE)}
+    ctes = {cte.alias for cte in statement.find_all(exp.CTE)}
     translated = statement.copy()
     for table in list(translated.find_all(exp.Table)):
-        if (name := table_name(table)) in own:
+        if (name := table_name(table)) in ctes:
             continue
         source = sources[name]
         if (version := table.args.get("version")) is not None:
@@ -111,26 +111,26 @@ def in_spark(statement: exp.Query, sources: Mapping[str, Source]) -> str:
 
 
 def expression_in_spark(text: str) -> str:
-    """Of a header: a function of columns; ``TUMBLE(time, INTERVAL '7' DAY)`` is its window's start."""
+    """An expression of a header; ``TUMBLE(time, INTERVAL '7' DAY)`` is the start of the window."""
     parsed = sqlglot.parse_one(text, dialect=DIALECT)
     return parsed.transform(_function).sql(dialect="spark")
 
 
 def normalized(expression: str) -> str:
-    """The same for expressions that only look different."""
+    """Equal for expressions that differ only in formatting."""
     return sqlglot.parse_one(expression, dialect=DIALECT).sql(dialect=DIALECT)
 
 
 def tumble_start(time: str, interval: str) -> str:
     """Windows are counted from 1970-01-01, in Spark as in Flink. ``interval``: as in SQL."""
-    found = re.fullmatch(r"INTERVAL\s+'?(\d+)'?\s+(\w+)", interval, re.IGNORECASE)
-    if found is None:
-        raise ValueError(f"{interval} is no length of a window: write it as INTERVAL '7' DAY")
-    return f"window({time}, '{found[1]} {found[2]}').start"
+    match = re.fullmatch(r"INTERVAL\s+'?(\d+)'?\s+(\w+)", interval, re.IGNORECASE)
+    if match is None:
+        raise ValueError(f"{interval} is not a window length: write it as INTERVAL '7' DAY")
+    return f"window({time}, '{match[1]} {match[2]}').start"
 
 
 def table_name(table: exp.Table) -> str:
-    """Of a function that stands for a table, the table that it is given."""
+    """For a table function, the table it is applied to."""
     if isinstance(table.this, exp.Anonymous):
         first = next(iter(table.this.expressions), None)
         if not isinstance(first, exp.Column):
@@ -138,12 +138,12 @@ def table_name(table: exp.Table) -> str:
         return str(first.name)
     if table.args.get("db") is not None:
         name = ".".join(part for part in (table.catalog, table.db, table.name) if part)
-        raise ValueError(f"a name with dots stands in backticks: {quoted(name)}")
+        raise ValueError(f"put a name with dots in backticks: {quoted(name)}")
     return str(table.name)
 
 
 def key_of(table: exp.Table) -> tuple[str, ...] | None:
-    """Of FIRST_ROW and LAST_ROW: the parts of the key, as SQL. None where rows stand for themselves."""
+    """For FIRST_ROW and LAST_ROW, the parts of the key as SQL; else None."""
     function = table.this
     if not isinstance(function, exp.Anonymous) or function.name.upper() not in _BY_KEY:
         return None
@@ -158,7 +158,7 @@ def _rows(table: exp.Table, source: Source) -> str:
     function = table.this.name.upper()
     if function not in _TABLE_FUNCTIONS:
         raise ValueError(f"there is no {function}; there are {', '.join(_TABLE_FUNCTIONS)}")
-    arguments = [one.sql(dialect=DIALECT) for one in table.this.expressions[1:]]
+    arguments = [argument.sql(dialect=DIALECT) for argument in table.this.expressions[1:]]
     return _TABLE_FUNCTIONS[function](source, arguments)
 
 
@@ -170,7 +170,7 @@ def _first_row(source: Source, arguments: list[str]) -> str:
 def _last_row(source: Source, arguments: list[str]) -> str:
     key, *time = arguments
     order = [*time, *_kafka_order(source)]
-    return _nth_row(source, key, [f"{one} DESC" for one in order])
+    return _nth_row(source, key, [f"{column} DESC" for column in order])
 
 
 def _nth_row(source: Source, key: str, order: list[str]) -> str:
@@ -203,7 +203,7 @@ def _kafka_order(source: Source) -> tuple[str, ...]:
 
 
 def _join_as_of(table: exp.Table, source: Source, moment: exp.Expr) -> None:
-    """A state holds from its own time until that of the next one."""
+    """A version is valid from its own time until that of the next one."""
     join, versions = table.parent, source.versions
     if not isinstance(join, exp.Join) or versions is None:
         raise ValueError(
@@ -214,10 +214,11 @@ def _join_as_of(table: exp.Table, source: Source, moment: exp.Expr) -> None:
     key, since = ", ".join(map(quoted, versions.key)), quoted(versions.since)
     until = f"LEAD({since}) OVER (PARTITION BY {key} ORDER BY {since}) AS {_UNTIL}"
     rows = f"SELECT *, {until} FROM {source.view}"  # noqa: S608  (names are our own)
-    at, it = moment.sql(dialect=DIALECT), quoted(alias)
-    holds = f"{it}.{since} <= {at} AND ({it}.{_UNTIL} IS NULL OR {at} < {it}.{_UNTIL})"
+    at = moment.sql(dialect=DIALECT)
+    begin, end = f"{quoted(alias)}.{since}", f"{quoted(alias)}.{_UNTIL}"
+    condition = f"{begin} <= {at} AND ({end} IS NULL OR {at} < {end})"
     table.replace(_subquery(rows, alias))
-    join.on(sqlglot.parse_one(holds, dialect=DIALECT), copy=False)
+    join.on(sqlglot.parse_one(condition, dialect=DIALECT), copy=False)
 
 
 def _subquery(rows: str, alias: str) -> exp.Subquery:
@@ -227,7 +228,7 @@ def _subquery(rows: str, alias: str) -> exp.Subquery:
 
 
 def _function(node: exp.Expr) -> exp.Expr:
-    """The functions that Spark calls otherwise, or that fail there where Flink says NULL."""
+    """Functions that Spark names differently, or that fail there where Flink returns NULL."""
     if not isinstance(node, exp.Anonymous):
         return node
     name = node.name.upper()
@@ -237,6 +238,6 @@ def _function(node: exp.Expr) -> exp.Expr:
         number = node.expressions[0].sql(dialect=DIALECT)
         return sqlglot.parse_one(_MILLIS.format(number), dialect=DIALECT)
     if name == "TUMBLE":
-        time, interval = (one.sql(dialect=DIALECT) for one in node.expressions)
+        time, interval = (argument.sql(dialect=DIALECT) for argument in node.expressions)
         return sqlglot.parse_one(tumble_start(time, interval), dialect=DIALECT)
     return node

@@ -1,4 +1,4 @@
-"""A product's inputs, each held at one snapshot for the time of a run."""
+"""A product's inputs, each pinned to one snapshot for a whole run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tableflow_assets.product.scope import Scope
 
 @dataclass(frozen=True)
 class Pinned:
-    """``in_spark``: what Spark calls the input's table."""
+    """``in_spark``: the name of the input's table in Spark."""
 
     input: Input
     table: Table
@@ -46,38 +46,41 @@ class Inputs:
 
     @property
     def snapshots(self) -> dict[str, int]:
-        """By table: what the ledger keeps."""
-        return {one.input.table: one.snapshot for one in self}
+        """By table, as the ledger records them."""
+        return {pinned.input.table: pinned.snapshot for pinned in self}
 
 
 def computed(
     spark: SparkSession, product: Product, inputs: Inputs, scope: Scope | None, views: ExitStack
 ) -> DataFrame:
-    """The product's rows; with a scope, those of it alone. ``views`` must stay open while they are used."""
-    definition, made = product.definition, {}
+    """The product's rows, or those in the scope. ``views`` must stay open while they are used."""
+    definition, view_names = product.definition, {}
 
     def make(name: str, rows: str) -> None:
-        made[name] = views.enter_context(named_view(spark, spark.sql(rows)))
+        view_names[name] = views.enter_context(named_view(spark, spark.sql(rows)))
 
     if scope is not None:
         scope_view = views.enter_context(named_view(spark, scope.renamed))
         direct = {
-            n: one for n, one in definition.header.changes.items() if not isinstance(one, str)
+            name: affects
+            for name, affects in definition.header.changes.items()
+            if not isinstance(affects, str)
         }
         for name, affects in direct.items():
             make(name, scope.part_of(inputs.pinned[name].relation, affects, scope_view))
-        for one in narrowings(definition.statement, direct, product.versions_by_input):
-            rows = inputs.pinned[one.name].relation
-            make(one.name, _only_joined(rows, one.column, made[one.by], one.by_column))
-    for name in inputs.pinned.keys() - made.keys():
+        for narrowing in narrowings(definition.statement, direct, product.versions_by_input):
+            rows = inputs.pinned[narrowing.name].relation
+            joined = view_names[narrowing.by]
+            make(narrowing.name, _only_joined(rows, narrowing.column, joined, narrowing.by_column))
+    for name in inputs.pinned.keys() - view_names.keys():
         make(name, f"SELECT * FROM {inputs.pinned[name].relation}")  # noqa: S608  (names are quoted)
-    sources = {name: inputs.pinned[name].input.source(view) for name, view in made.items()}
+    sources = {name: inputs.pinned[name].input.source(view) for name, view in view_names.items()}
     return spark.sql(flink.in_spark(definition.statement, sources))
 
 
-def _only_joined(relation: str, column: str, other: str, other_column: str) -> str:
+def _only_joined(relation: str, column: str, joined: str, joined_column: str) -> str:
     return (
         f"SELECT * FROM (SELECT * FROM {relation}) LEFT SEMI JOIN"  # noqa: S608  (names are quoted)
-        f" (SELECT {quoted(other_column)} AS __tableflow_joined FROM {other})"
+        f" (SELECT {quoted(joined_column)} AS __tableflow_joined FROM {joined})"
         f" ON {quoted(column)} = __tableflow_joined"
     )

@@ -1,7 +1,7 @@
-"""Which inputs a run needs only in part, because they join an input that it has in part.
+"""Which inputs a run needs only in part, because they join an input that it reads in part.
 
-Of ``FROM item JOIN LAST_ROW(orders, orderid) ord ON ord.orderid = item.orderid`` with few items, only the
-orders of these items matter. What is found here is never needed for the result, only for the time it takes.
+In ``FROM item JOIN LAST_ROW(orders, orderid) ord ON ord.orderid = item.orderid`` with few items, only the
+orders of these items matter. This never affects the result, only the time it takes.
 """
 
 from __future__ import annotations
@@ -28,50 +28,52 @@ class Narrowing:
 def narrowings(
     statement: exp.Query, in_part: Collection[str], versions: Mapping[str, Collection[str]]
 ) -> list[Narrowing]:
-    """In an order in which each can be done after those before.
+    """Ordered so that each only depends on those before it.
 
-    ``in_part``: the inputs to begin with. ``versions``: of tables with every state of something, its key.
+    ``in_part``: the inputs to start from. ``versions``: by input that keeps all versions, the key.
     """
     tables = _tables(statement)
     names = {alias: flink.table_name(table) for alias, table in tables.items()}
-    times = Counter(flink.table_name(one) for one in statement.find_all(exp.Table))
-    known = set(in_part)
-    found: list[Narrowing] = []
+    reads = Counter(flink.table_name(table) for table in statement.find_all(exp.Table))
+    narrowed = set(in_part)
+    result: list[Narrowing] = []
     for join in statement.args.get("joins") or ():
         alias = str(join.this.alias_or_name)
         name = names.get(alias, "")
-        # Read in a second place, its other rows may matter there.
-        if not name or name in known or times[name] > 1 or join.side not in ("", "LEFT"):
+        # If it is read elsewhere as well, its other rows may matter there.
+        if not name or name in narrowed or reads[name] > 1 or join.side not in ("", "LEFT"):
             continue
         for column, by_alias, by_column in _equalities(join, alias):
             by = names.get(by_alias, "")
-            # Rows that are looked at together must stay together.
+            # Rows that are evaluated together must stay together.
             together = flink.key_of(tables[alias]) or versions.get(name) or (column,)
-            if by in known and times[by] == 1 and column in together:
-                found.append(Narrowing(name, column, by, by_column))
-                known.add(name)
+            if by in narrowed and reads[by] == 1 and column in together:
+                result.append(Narrowing(name, column, by, by_column))
+                narrowed.add(name)
                 break
-    return found
+    return result
 
 
 def _tables(statement: exp.Query) -> dict[str, exp.Table]:
-    """By alias, those of the outermost FROM; what the statement defines itself is not among them."""
-    own = {cte.alias for cte in statement.find_all(exp.CTE)}
+    """The tables of the outermost FROM by alias, without those that the statement defines itself."""
+    ctes = {cte.alias for cte in statement.find_all(exp.CTE)}
     parts = [statement.args.get("from_") or statement.args.get("from")]
     parts += statement.args.get("joins") or []
-    found = [part.this for part in parts if part is not None and isinstance(part.this, exp.Table)]
-    return {str(one.alias_or_name): one for one in found if flink.table_name(one) not in own}
+    tables = [part.this for part in parts if part is not None and isinstance(part.this, exp.Table)]
+    return {
+        str(table.alias_or_name): table for table in tables if flink.table_name(table) not in ctes
+    }
 
 
 def _equalities(join: exp.Join, alias: str) -> list[tuple[str, str, str]]:
-    """(column of the joined table, alias of another, its column), each of which must hold."""
+    """(column of the joined table, alias of another table, its column) of each equality that must hold."""
     condition = join.args.get("on")
-    found: list[tuple[str, str, str]] = []
+    equalities: list[tuple[str, str, str]] = []
     for part in condition.flatten() if isinstance(condition, exp.And) else [condition]:
         if not isinstance(part, exp.EQ):
             continue
-        sides = [one for one in (part.left, part.right) if isinstance(one, exp.Column)]
-        for ours, theirs in (sides, sides[::-1]) if len(sides) == len(("left", "right")) else ():
-            if ours.table == alias and theirs.table != alias:
-                found.append((str(ours.name), str(theirs.table), str(theirs.name)))
-    return found
+        sides = [side for side in (part.left, part.right) if isinstance(side, exp.Column)]
+        for own, other in (sides, sides[::-1]) if len(sides) == len(("left", "right")) else ():
+            if own.table == alias and other.table != alias:
+                equalities.append((str(own.name), str(other.table), str(other.name)))
+    return equalities

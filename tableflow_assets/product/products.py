@@ -1,4 +1,4 @@
-"""The products of the settings, each with its definition and with what it reads."""
+"""The products of the settings, each with its definition and its inputs."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class Input:
 
     @property
     def table(self) -> str:
-        read = self.topic.table if self.topic else self.product and self.product.name
-        return str(read)
+        table = self.topic.table if self.topic else self.product and self.product.name
+        return str(table)
 
     def source(self, view: str) -> flink.Source:
         """``view``: where Spark finds the input's rows."""
@@ -66,20 +66,25 @@ class Product:
 
     @property
     def versions_by_input(self) -> dict[str, tuple[str, ...]]:
-        """Of inputs that hold every state of something: of what."""
-        found = {one.name: one.source("").versions for one in self.inputs}
-        return {name: versions.key for name, versions in found.items() if versions}
+        """For inputs that keep every version of an entity, the entity's key."""
+        versions_of = {
+            source_input.name: source_input.source("").versions for source_input in self.inputs
+        }
+        return {name: versions.key for name, versions in versions_of.items() if versions}
 
     @property
     def upstream(self) -> tuple[Product, ...]:
-        return tuple(one.product for one in self.inputs if one.product is not None)
+        return tuple(
+            source_input.product for source_input in self.inputs if source_input.product is not None
+        )
 
 
 def products_of(settings: Settings) -> tuple[Product, ...]:
-    """In an order in which each comes after those that it reads."""
-    found = {name: _definition(settings, name) for name in settings.products}
+    """Ordered so that each product comes after those it reads."""
+    definitions = {name: _definition(settings, name) for name in settings.products}
     reads = {
-        name: set(_meant(settings, one).values()) & found.keys() for name, one in found.items()
+        name: set(_input_targets(settings, definition).values()) & definitions.keys()
+        for name, definition in definitions.items()
     }
     try:
         order = tuple(TopologicalSorter(reads).static_order())
@@ -88,31 +93,34 @@ def products_of(settings: Settings) -> tuple[Product, ...]:
         raise SettingsError(
             f"The products read each other in a circle: {circle}.", "Break the circle."
         ) from None
-    known: dict[str, Product] = {}
+    products: dict[str, Product] = {}
     for name in order:
-        inputs = tuple(_inputs(settings, found[name], known))
-        _refuse_what_spark_could_not_be_told(found[name], inputs)
-        known[name] = Product(name, settings.products[name], found[name], inputs)
-    return tuple(known.values())
+        inputs = tuple(_inputs(settings, definitions[name], products))
+        _refuse_untranslatable(definitions[name], inputs)
+        products[name] = Product(name, settings.products[name], definitions[name], inputs)
+    return tuple(products.values())
 
 
-def _refuse_what_spark_could_not_be_told(definition: Definition, inputs: Sequence[Input]) -> None:
-    """Now, and not in mid-run."""
-    sources = {one.name: one.source(one.table) for one in inputs}
-    changed = {CHANGED: flink.Source(CHANGED, is_topic=False)}
+def _refuse_untranslatable(definition: Definition, inputs: Sequence[Input]) -> None:
+    """Fail when the settings are loaded, rather than in the middle of a run."""
+    sources = {
+        source_input.name: source_input.source(source_input.table) for source_input in inputs
+    }
+    changed_rows = {CHANGED: flink.Source(CHANGED, is_topic=False)}
     itself = {ITSELF: flink.Source(ITSELF, is_topic=False)}
-    queries = [one for one in definition.header.changes.values() if isinstance(one, str)]
+    changes = definition.header.changes.values()
+    queries = [affects for affects in changes if isinstance(affects, str)]
     try:
         flink.in_spark(definition.statement, sources)
         for query in queries:
-            flink.in_spark(flink.parse(query), sources | changed)
+            flink.in_spark(flink.parse(query), sources | changed_rows)
         for query in definition.header.checks.values():
             flink.in_spark(flink.parse(query), sources | itself)
     except (ValueError, KeyError) as error:
         raise unusable(definition.name, str(error)) from None
 
 
-def _meant(settings: Settings, definition: Definition) -> dict[str, str]:
+def _input_targets(settings: Settings, definition: Definition) -> dict[str, str]:
     renamed = settings.products[definition.name].inputs
     if unknown := sorted(set(renamed) - set(definition.inputs)):
         raise SettingsError(
@@ -122,16 +130,18 @@ def _meant(settings: Settings, definition: Definition) -> dict[str, str]:
     return {name: renamed.get(name, name) for name in definition.inputs}
 
 
-def _inputs(settings: Settings, definition: Definition, known: dict[str, Product]) -> list[Input]:
+def _inputs(
+    settings: Settings, definition: Definition, products: dict[str, Product]
+) -> list[Input]:
     inputs = []
-    for name, meant in _meant(settings, definition).items():
-        if meant in known:
-            inputs.append(Input(name, product=known[meant]))
-        elif (topic := settings.topic_named(meant)) is not None:
+    for name, target in _input_targets(settings, definition).items():
+        if target in products:
+            inputs.append(Input(name, product=products[target]))
+        elif (topic := settings.topic_named(target)) is not None:
             inputs.append(Input(name, topic=topic))
         else:
             raise SettingsError(
-                f"The product {definition.name!r} reads {meant!r}, which is neither a product nor a"
+                f"The product {definition.name!r} reads {target!r}, which is neither a product nor a"
                 " topic of the settings.",
                 "Add it to `topics` or `products` in tableflow.yaml, or say under the product's"
                 " `inputs` what is meant.",

@@ -1,6 +1,6 @@
-"""The checks of a product's header: queries over the product and its inputs whose rows should not be there.
+"""The checks of a product's header: queries over the product and its inputs that should return no rows.
 
-The inputs are looked at as the product's ledger names them: that one of them has moved on is no finding.
+The inputs are read at the snapshots in the product's ledger: newer data in them is not a finding.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ EXAMPLES = 20
 
 @dataclass(frozen=True)
 class Found:
-    """What a check found: how many rows there are that should not be, and some of them.
+    """The result of a check: how many rows there are that should not be, and some of them.
 
-    ``snapshot``: of the product, when it was looked at.
+    ``snapshot``: the product's, which was checked.
     """
 
     name: str
@@ -41,46 +41,46 @@ class Found:
 
 
 def run_checks(runner: Runner, names: Collection[str] | None = None) -> list[Found]:
-    """All checks, or those named. None is run where the product has no rows yet."""
+    """All checks, or those in ``names``. None if the product has no rows yet."""
     product, (table, ledger) = runner.product, runner.table()
     if table is None or ledger is None or ledger.entry.kind != "product":
         return []
-    wanted = {
+    queries = {
         name: flink.parse(query)
         for name, query in product.definition.header.checks.items()
         if names is None or name in names
     }
     itself = runner.in_spark(product.name)
     inputs = runner.inputs(ledger.entry.inputs)
-    used = {table for query in wanted.values() for table in flink.tables_in(query)}
+    names_used = {table for query in queries.values() for table in flink.tables_in(query)}
     with named_spark_errors(itself), ExitStack() as views:
         relation = f"{itself} VERSION AS OF {ledger.head}"
-        sources = _sources(runner, inputs, relation, used, views)
+        sources = _sources(runner, inputs, relation, names_used, views)
         return [
-            _found(name, ledger.head, runner.spark.sql(flink.in_spark(query, sources)))
-            for name, query in wanted.items()
+            _result_of(name, ledger.head, runner.spark.sql(flink.in_spark(query, sources)))
+            for name, query in queries.items()
         ]
 
 
 def _sources(
-    runner: Runner, inputs: Inputs, itself: str, used: Collection[str], views: ExitStack
+    runner: Runner, inputs: Inputs, itself: str, names_used: Collection[str], views: ExitStack
 ) -> dict[str, flink.Source]:
     def view(relation: str) -> str:
         rows = runner.spark.sql(f"SELECT * FROM {relation}")  # noqa: S608  (names are quoted)
         return views.enter_context(named_view(runner.spark, rows))
 
     sources = {
-        one.input.name: one.input.source(view(one.relation))
-        for one in inputs
-        if one.input.name in used
+        pinned.input.name: pinned.input.source(view(pinned.relation))
+        for pinned in inputs
+        if pinned.input.name in names_used
     }
-    if ITSELF in used:
+    if ITSELF in names_used:
         sources[ITSELF] = flink.Source(view(itself), is_topic=False)
     return sources
 
 
-def _found(name: str, snapshot: int, offending: DataFrame) -> Found:
-    """Mostly there are no such rows, or few: then they need not be counted as well."""
+def _result_of(name: str, snapshot: int, offending: DataFrame) -> Found:
+    """Usually there are few such rows or none, and no need to count them separately."""
     some = [row.asDict(recursive=True) for row in offending.limit(EXAMPLES + 1).collect()]
     count = len(some) if len(some) <= EXAMPLES else offending.count()
     return Found(name, snapshot, count, tuple(offending.columns), tuple(some[:EXAMPLES]))

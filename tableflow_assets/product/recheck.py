@@ -1,6 +1,6 @@
-"""Whether a product's rows are what its statement makes of its inputs: computed again, and compared.
+"""Whether a product's rows are what its statement makes of its inputs: computed again and compared.
 
-The inputs are looked at as the product's ledger names them. So what has come since is no finding.
+The inputs are read at the snapshots in the product's ledger: newer data in them is not a finding.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ class Recheck:
 
 
 def recheck(runner: Runner, sample: int | None = None) -> Recheck:
-    """Of all rows, or of those of so many values of the scope, chosen at random."""
+    """Of all rows, or of those of ``sample`` values of the scope, chosen at random."""
     product, (table, ledger) = runner.product, runner.table()
     if table is None or ledger is None or ledger.entry.kind != "product":
         raise InputMissing(
             f"The product {product.name!r} has no rows yet.",
-            f"Make them: tableflow products run {product.name}",
+            f"Compute them: tableflow products run {product.name}",
         )
     inputs, itself = runner.inputs(ledger.entry.inputs), runner.in_spark(product.name)
     with named_spark_errors(itself), ExitStack() as views:
@@ -58,32 +58,33 @@ def recheck(runner: Runner, sample: int | None = None) -> Recheck:
         new = computed(runner.spark, product, inputs, scope, views)
         may_lack = ledger.entry.added_columns
         try:
-            found = difference(runner.spark, product, new, old, scope, may_lack, views)
+            changes = difference(runner.spark, product, new, old, scope, may_lack, views)
         except ProductFailed as error:
-            # A row twice in the table shows as two keys that are the same.
+            # A duplicate row in the table shows up as an ambiguous key.
             return Recheck(product.name, 0, different=1, examples=({"problem": str(error)},))
         return Recheck(
             product=product.name,
             rows_compared=new.count(),
-            missing=found.added - found.in_both,
-            unexpected=found.removed - found.in_both,
-            different=found.in_both,
-            examples=tuple(found.examples(EXAMPLES)),
+            missing=changes.added - changes.in_both,
+            unexpected=changes.removed - changes.in_both,
+            different=changes.in_both,
+            examples=tuple(changes.examples(EXAMPLES)),
         )
 
 
 def _sample(spark: SparkSession, product: Product, inputs: Inputs, itself: str, size: int) -> Scope:
-    """From the product and from its inputs: a row may be missing as well as wrong."""
+    """Values from the product and from its inputs: a row may be missing as well as wrong."""
     columns = product.definition.scope
-    own = ", ".join(map(quoted, columns))
-    parts = [f"SELECT {own} FROM {itself}"]  # noqa: S608  (names are quoted)
+    names = ", ".join(map(quoted, columns))
+    parts = [f"SELECT {names} FROM {itself}"]  # noqa: S608  (names are quoted)
     for pinned in inputs:
         affects = product.definition.header.changes[pinned.input.name]
         if not isinstance(affects, str):
-            told = ", ".join(
-                f"{flink.expression_in_spark(affects[one])} AS {quoted(one)}" for one in columns
+            expressions = ", ".join(
+                f"{flink.expression_in_spark(affects[column])} AS {quoted(column)}"
+                for column in columns
             )
-            parts.append(f"SELECT {told} FROM {pinned.relation}")  # noqa: S608
+            parts.append(f"SELECT {expressions} FROM {pinned.relation}")  # noqa: S608
     values = spark.sql(
         f"SELECT * FROM ({' UNION '.join(parts)}) ORDER BY rand() LIMIT {size:d}"  # noqa: S608
     )

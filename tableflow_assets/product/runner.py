@@ -1,8 +1,7 @@
 """From what changed in a product's inputs to one commit of the rows that change in the product.
 
-Idempotent: the product's ledger names the snapshots of its inputs that its rows are made of, in the
-commit that brings the rows. A run that dies has committed all or nothing; the next one begins where the
-ledger says.
+Idempotent: the commit that brings the rows also records, in the product's ledger, the input snapshots they
+were computed from. A run that dies has committed all or nothing; the next one starts where the ledger says.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Done:
-    """What a run did to the product. ``windows``: by day of the event time, the rows that came and went."""
+    """What a run did to the product. ``windows``: rows added or removed, by day of the event time."""
 
     rows_added: int = 0
     rows_removed: int = 0
@@ -73,12 +72,12 @@ class Runner(TableHandle):
     publisher: Publisher
 
     def run(self, run_id: str = "", *, everything: bool = False) -> Done:
-        """Bring the product up to its inputs, and let its catalogs show it.
+        """Bring the product up to date with its inputs, and publish it.
 
         ``everything``: compute all of it again.
         """
-        done = self._commit_what_changed(run_id, everything)
-        return replace(done, catalogs=tuple(self.publisher.publish(self.spec)))
+        result = self._commit_what_changed(run_id, everything)
+        return replace(result, catalogs=tuple(self.publisher.publish(self.spec)))
 
     def _commit_what_changed(self, run_id: str, everything: bool) -> Done:
         def tell(_: CommitConflict) -> None:
@@ -87,71 +86,73 @@ class Runner(TableHandle):
         return retry_on_conflict(lambda: self._run(run_id, everything), ATTEMPTS, on_retry=tell)
 
     def inputs(self, snapshots: Mapping[str, int] | None = None) -> Inputs:
-        """As they are now, to be looked at so to the end of a run; or as of ``snapshots``, by table."""
+        """Pinned to their current snapshots for a whole run; or to ``snapshots``, by table."""
         pinned = {}
-        for one in self.product.inputs:
-            table = self.catalog.find(one.table)
+        for source in self.product.inputs:
+            table = self.catalog.find(source.table)
             head = table.current_snapshot() if table is not None else None
             if table is None or head is None:
                 raise InputMissing(
-                    f"The product {self.product.name!r} reads {one.name!r}, which has no table yet.",
-                    "It is made with the first record; the product follows by itself.",
+                    f"The product {self.product.name!r} reads {source.name!r}, which has no table yet.",
+                    "The first record creates it; the product follows automatically.",
                 )
-            at = snapshots[one.table] if snapshots else head.snapshot_id
+            at = snapshots[source.table] if snapshots else head.snapshot_id
             if table.snapshot_by_id(at) is None:
                 raise InputMissing(
-                    f"The product {self.product.name!r} was made of snapshot {at} of {one.name!r}, which"
-                    " has expired.",
+                    f"The product {self.product.name!r} was computed from snapshot {at} of {source.name!r},"
+                    " which has expired.",
                     f"Bring it up to date: tableflow products run {self.product.name}",
                 )
-            pinned[one.name] = Pinned(one, table, at, self.in_spark(one.table))
+            pinned[source.name] = Pinned(source, table, at, self.in_spark(source.table))
         return Inputs(pinned)
 
     def _run(self, run_id: str, everything: bool) -> Done:
         product, inputs = self.product, self.inputs()
         refuse_unknown_columns(product, inputs)
         table, ledger = self.table()
-        known = ledger.entry if ledger else None
-        is_same_sql = known is not None and known.statement == product.definition.version
+        entry_before = ledger.entry if ledger else None
+        is_same_sql = (
+            entry_before is not None and entry_before.statement == product.definition.version
+        )
         affected = Affected()
         with (
             named_spark_errors(self.in_spark(product.name)),
             self._explained(),
             ExitStack() as views,
         ):
-            if known and is_same_sql and not everything:
-                if known.inputs == inputs.snapshots:
+            if entry_before and is_same_sql and not everything:
+                if entry_before.inputs == inputs.snapshots:
                     return Done()
-                affected = find_affected(self.spark, product, inputs, known.inputs, views)
+                affected = find_affected(self.spark, product, inputs, entry_before.inputs, views)
                 if affected.nothing_changed:
                     return Done()
             reached("planned")
             new = computed(self.spark, product, inputs, affected.scope, views)
             table = self._evolved(table, columns_of(new, product, inputs))
             ledger = ledger or read_ledger(table)
-            # A column that the statement has gained is NULL in rows that are otherwise as they were.
-            came = columns_since(table, ledger.head)
-            may_lack = () if everything else (*ledger.entry.added_columns, *came)
-            # Not as of the ledger's snapshot, which lacks new columns. If somebody has committed since, this
+            # A column that is new in the statement is NULL in rows that are otherwise unchanged.
+            new_columns = columns_since(table, ledger.head)
+            may_lack = () if everything else (*ledger.entry.added_columns, *new_columns)
+            # Not at the ledger's snapshot, which lacks new columns. If somebody has committed since, this
             # commit is refused.
             old = self.in_spark(product.name)
-            found = difference(self.spark, product, new, old, affected.scope, may_lack, views)
+            changes = difference(self.spark, product, new, old, affected.scope, may_lack, views)
             entry = next_entry(ledger.entry, product, inputs, may_lack, run_id)
-            snapshot = self._commit(table, ledger, entry, found)
+            snapshot = self._commit(table, ledger, entry, changes)
         return Done(
-            rows_added=found.added,
-            rows_removed=found.removed,
-            windows=found.windows,
+            rows_added=changes.added,
+            rows_removed=changes.removed,
+            windows=changes.windows,
             snapshot=snapshot,
             values_affected=affected.count,
             inputs=entry.inputs,
         )
 
-    def _evolved(self, table: Table | None, wanted: Schema) -> Table:
-        """The table with all columns that are wanted."""
+    def _evolved(self, table: Table | None, columns: Schema) -> Table:
+        """The table, created if necessary, with all these columns."""
         if table is None or table.current_snapshot() is None:
-            table = ensure_product_table(self.catalog, self.product, wanted, self.state_dir)
-        table = evolve(self.catalog, table, wanted)
+            table = ensure_product_table(self.catalog, self.product, columns, self.state_dir)
+        table = evolve(self.catalog, table, columns)
         keep_in_step(self.catalog, table, self.product.spec)
         return table
 
@@ -163,18 +164,18 @@ class Runner(TableHandle):
         try:
             return table, read_ledger(table)
         except LedgerError as error:
-            # Nothing is lost that could not be computed again: what somebody else did is undone.
+            # Everything can be computed again, which undoes what somebody else did to the table.
             logger.warning("%s All of it is computed again.", error.problem)
             return table, Ledger(first_entry(self.product), head.timestamp_ms, head.snapshot_id)
 
-    def _commit(self, table: Table, ledger: Ledger, entry: Entry, found: Difference) -> int:
+    def _commit(self, table: Table, ledger: Ledger, entry: Entry, changes: Difference) -> int:
         name = self.in_spark(self.product.name)
         commits.drop_abandoned_branches(self.catalog, table)
         with commits.own_branch(self.catalog, table, ledger.head) as branch:
-            if found.removed:
-                found.delete_from(commits.branch_in_spark(name, branch))
-            if found.added:
-                commits.append_to_branch(found.come, name, branch, entry, gather=True)
+            if changes.removed:
+                changes.delete_from(commits.branch_in_spark(name, branch))
+            if changes.added:
+                commits.append_to_branch(changes.rows_to_append, name, branch, entry, gather=True)
             else:
                 commits.append_nothing(self.catalog, table, branch, entry)
             reached("files_written")

@@ -1,8 +1,8 @@
 """Which part of a product has to be computed again: values of its scope, found from the rows that changed.
 
-A scope is a set of columns in whose values a change stays contained: what was paid for order 7 touches
-the rows of order 7 and no others. So a run reads, of every input, what belongs to the values that
-changed, computes the product's rows for them, and leaves all other rows alone.
+A scope is a set of columns whose values confine a change: what was paid for order 7 affects the rows of
+order 7 and no others. So a run reads from every input only what belongs to the values that changed,
+computes the product's rows for them, and leaves all other rows alone.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from sqlglot import exp
 from tableflow_assets.product import flink
 from tableflow_assets.product.definition import CHANGED
 
-# Up to so many values are at hand in the driver; of more, only their least and largest.
+# Up to this many values are held in the driver.
 VALUES_AT_HAND = 20_000
-# Up to so many are written out in a query: then Iceberg leaves out files that hold none of them.
+# Up to this many are written into a query, so that Iceberg skips files that hold none of them.
 VALUES_IN_A_QUERY = 200
 
 
 @dataclass(frozen=True)
 class Scope:
-    """``rows``: distinct values of the scope's columns. ``at_hand``: the same, where they are few."""
+    """``rows``: distinct values of the scope's columns. ``at_hand``: the same, if they are few."""
 
     columns: tuple[str, ...]
     rows: DataFrame
     at_hand: pa.Table | None
 
     def condition(self, expressions: Mapping[str, str]) -> str:
-        """SQL that no row of the scope fails, and that few others pass: for files to be left out by."""
+        """SQL that every row of the scope passes, and few others: lets Iceberg skip files."""
         parts: list[str] = []
         if self.at_hand is None:
             return "true"
@@ -45,22 +45,22 @@ class Scope:
 
     def part_of(self, relation: str, expressions: Mapping[str, str], scope_view: str) -> str:
         """The rows of a relation that belong to the scope; ``scope_view``: a view of ``renamed``."""
-        # As columns of their own: not every function may stand in the condition of a join.
+        # As extra columns: not every function is allowed in a join condition.
         places = range(len(self.columns))
-        told = [
-            f"{flink.expression_in_spark(expressions[column])} AS {_told(place)}"
+        derived = [
+            f"{flink.expression_in_spark(expressions[column])} AS {_derived(place)}"
             for place, column in enumerate(self.columns)
         ]
-        same = " AND ".join(f"{_told(place)} <=> {_nth(place)}" for place in places)
+        is_in_scope = " AND ".join(f"{_derived(place)} <=> {_nth(place)}" for place in places)
         return (
-            f"SELECT * EXCEPT ({', '.join(map(_told, places))})"  # noqa: S608  (names are quoted)
-            f" FROM (SELECT *, {', '.join(told)} FROM {relation} WHERE {self.condition(expressions)})"
-            f" LEFT SEMI JOIN {scope_view} ON {same}"
+            f"SELECT * EXCEPT ({', '.join(map(_derived, places))})"  # noqa: S608  (names are quoted)
+            f" FROM (SELECT *, {', '.join(derived)} FROM {relation} WHERE {self.condition(expressions)})"
+            f" LEFT SEMI JOIN {scope_view} ON {is_in_scope}"
         )
 
     @property
     def renamed(self) -> DataFrame:
-        """With columns that no table has."""
+        """With column names that no table has."""
         return self.rows.toDF(*(_nth(place) for place in range(len(self.columns))))
 
 
@@ -68,25 +68,25 @@ def _nth(place: int) -> str:
     return f"__tableflow_scope_{place}"
 
 
-def _told(place: int) -> str:
-    return f"__tableflow_told_{place}"
+def _derived(place: int) -> str:
+    return f"__tableflow_derived_{place}"
 
 
 def columns_used(affects: Mapping[str, str] | str) -> tuple[str, ...]:
-    """The columns of the changed rows that a header's `changes` speaks of."""
+    """The columns of the changed rows that a header's `changes` uses."""
     if isinstance(affects, str):
         parsed = sqlglot.parse_one(affects, dialect=flink.DIALECT)
-        found = [one for one in parsed.find_all(exp.Column) if one.table == CHANGED]
+        columns = [column for column in parsed.find_all(exp.Column) if column.table == CHANGED]
     else:
-        parts = [sqlglot.parse_one(one, dialect=flink.DIALECT) for one in affects.values()]
-        found = [column for part in parts for column in part.find_all(exp.Column)]
-    return tuple(sorted({str(one.name) for one in found}))
+        parts = [sqlglot.parse_one(text, dialect=flink.DIALECT) for text in affects.values()]
+        columns = [column for part in parts for column in part.find_all(exp.Column)]
+    return tuple(sorted({str(column.name) for column in columns}))
 
 
 def bounds_from(query: exp.Query, changed: pa.Table) -> dict[str, str]:
-    """By input, what its rows must pass to join the changed ones: ``input.x = changed.y`` and the like."""
+    """By input, a condition that rows joining the changed ones pass, from ``input.x = changed.y`` etc."""
     names = {str(table.alias or table.name): str(table.name) for table in query.find_all(exp.Table)}
-    found: dict[str, list[str]] = {}
+    bounds: dict[str, list[str]] = {}
     for comparison in query.find_all(exp.EQ, exp.GTE, exp.GT, exp.LTE, exp.LT):
         left, right = comparison.left, comparison.right
         if not isinstance(left, exp.Column) or not isinstance(right, exp.Column):
@@ -94,24 +94,28 @@ def bounds_from(query: exp.Query, changed: pa.Table) -> dict[str, str]:
         if not _must_hold(comparison):
             continue
         sides = (left, right)
-        ours, theirs = sides if sides[0].table == CHANGED else sides[::-1]
-        # A name that is no input's is that of a subquery, whose rows are not the input's.
-        if ours.table != CHANGED or theirs.table not in names or theirs.table == CHANGED:
+        changed_column, input_column = sides if sides[0].table == CHANGED else sides[::-1]
+        # A name that is not an input's is a subquery's, whose rows are not the input's.
+        if (
+            changed_column.table != CHANGED
+            or input_column.table not in names
+            or input_column.table == CHANGED
+        ):
             continue
-        is_at_least = isinstance(comparison, exp.GTE | exp.GT) == (theirs is sides[0])
-        column = exp.column(theirs.this.copy())
-        values = changed[str(ours.name)]
+        is_at_least = isinstance(comparison, exp.GTE | exp.GT) == (input_column is sides[0])
+        column = exp.column(input_column.this.copy())
+        values = changed[str(changed_column.name)]
         if isinstance(comparison, exp.EQ):
-            found.setdefault(names[theirs.table], []).extend(_bounds(column, values))
+            bounds.setdefault(names[input_column.table], []).extend(_bounds(column, values))
         elif bound := _literal(pc.min(values) if is_at_least else pc.max(values)):
             sign = ">=" if is_at_least else "<="
             text = f"{column.sql(dialect=flink.DIALECT)} {sign} {bound}"
-            found.setdefault(names[theirs.table], []).append(text)
-    return {name: " AND ".join(parts) for name, parts in found.items() if parts}
+            bounds.setdefault(names[input_column.table], []).append(text)
+    return {name: " AND ".join(parts) for name, parts in bounds.items() if parts}
 
 
 def _must_hold(condition: exp.Expr) -> bool:
-    """Whether no row passes that fails this: it is one of several, all joined by AND, of an inner join."""
+    """Whether every resulting row satisfies it: part of an AND in a WHERE or an inner join."""
     above = condition.parent
     while isinstance(above, exp.And | exp.Paren):
         above = above.parent
@@ -119,7 +123,7 @@ def _must_hold(condition: exp.Expr) -> bool:
 
 
 def _bounds(expression: exp.Expr, values: pa.ChunkedArray) -> Iterator[str]:
-    """For a column; a column with a value in place of NULL; the window that a column's time is in."""
+    """For a column, a column with a default for NULL, or the window of a column's time."""
     column, length, may_be_null = expression, "", bool(values.null_count)
     if isinstance(expression, exp.Coalesce):
         column, may_be_null = expression.this, True
@@ -129,9 +133,9 @@ def _bounds(expression: exp.Expr, values: pa.ChunkedArray) -> Iterator[str]:
     if not isinstance(column, exp.Column) or column.table:
         return
     name = column.sql(dialect=flink.DIALECT)
-    known = pc.unique(values).drop_null()
-    literals = [_literal(value) for value in known] if len(known) <= VALUES_IN_A_QUERY else []
-    least, largest = (_literal(one) for one in (pc.min(known), pc.max(known)))
+    distinct = pc.unique(values).drop_null()
+    literals = [_literal(value) for value in distinct] if len(distinct) <= VALUES_IN_A_QUERY else []
+    least, largest = (_literal(value) for value in (pc.min(distinct), pc.max(distinct)))
     if least is None or largest is None:
         return
     if length:
@@ -144,7 +148,7 @@ def _bounds(expression: exp.Expr, values: pa.ChunkedArray) -> Iterator[str]:
 
 
 def _literal(value: pa.Scalar) -> str | None:
-    """In Spark's SQL; None for a NULL, and for types that files are seldom left out by."""
+    """In Spark SQL; None for NULL, and for types that rarely let files be skipped."""
     if not value.is_valid:
         return None
     kind = value.type

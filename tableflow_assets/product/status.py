@@ -1,4 +1,4 @@
-"""How a product stands: whether its inputs have moved on, and what its table holds."""
+"""The status of a product: whether its inputs have changed since, and what its table holds."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ CHANGES = (
 
 @dataclass(frozen=True)
 class ProductStatus:
-    """``state``: current, behind, no_table, waiting, or error; of the last one, ``reason`` says why.
+    """``state``: current, behind, no_table, waiting or error; for an error, ``reason`` says why.
 
-    ``behind``: the inputs that have changed; of waiting: those that have no table yet.
+    ``behind``: the inputs that have changed; if waiting, those that have no table yet.
     """
 
     product: str
@@ -44,18 +44,18 @@ class ProductStatus:
 
 
 def product_status(catalog: RestCatalog, product: Product) -> ProductStatus:
-    """Does not raise what one product has wrong. Reads metadata only."""
-    inputs = tuple(one.name for one in product.inputs)
+    """Errors of this product become its status. Reads metadata only."""
+    inputs = tuple(source.name for source in product.inputs)
     try:
         return _product_status(catalog, product, inputs)
     except ServerUnreachable:
-        raise  # nothing can be said of any product
+        raise  # then no product has a status
     except TableflowError as error:
         return ProductStatus(product.name, "error", reason=str(error), inputs=inputs)
 
 
 def has_changed(table: Table, since: int | None) -> bool:
-    """Whether rows came or went, or may have: ``since`` is none of its past any more."""
+    """Whether rows were added or removed; also True if ``since`` is no longer an ancestor."""
     head = table.current_snapshot()
     for snapshot in ancestors(table, head) if head else ():
         if snapshot.snapshot_id == since:
@@ -69,27 +69,27 @@ def _product_status(
     catalog: RestCatalog, product: Product, inputs: tuple[str, ...]
 ) -> ProductStatus:
     itself = catalog.find(product.name)
-    tables = [(one, catalog.find(one.table)) for one in product.inputs]
+    tables = [(source, catalog.find(source.table)) for source in product.inputs]
     without = tuple(
-        one.name for one, table in tables if table is None or not table.current_snapshot()
+        source.name for source, table in tables if table is None or not table.current_snapshot()
     )
     head = itself.current_snapshot() if itself is not None else None
     if itself is None or head is None:
         state = "waiting" if without else "no_table"
         return ProductStatus(product.name, state, behind=without, inputs=inputs)
     ledger = read_ledger(itself)
-    known = ledger.entry.inputs
+    snapshots = ledger.entry.inputs
     behind = tuple(
-        one.name
-        for one, table in tables
-        if table is not None and has_changed(table, known.get(one.table))
+        source.name
+        for source, table in tables
+        if table is not None and has_changed(table, snapshots.get(source.table))
     )
     is_other_sql = ledger.entry.statement != product.definition.version
     return ProductStatus(
         product=product.name,
         state="behind" if behind or is_other_sql else "current",
         behind=behind,
-        reason="its SQL is another than the one it was made with" if is_other_sql else "",
+        reason="its SQL has changed since it was computed" if is_other_sql else "",
         rows=rows_in(head),
         files=total_now(itself, "total-data-files"),
         last_commit=datetime.fromtimestamp(ledger.committed_at_ms / 1000, UTC),

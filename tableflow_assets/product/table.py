@@ -26,45 +26,45 @@ def columns_of(rows: DataFrame, product: Product, inputs: Inputs) -> Schema:
     from pyspark.sql.pandas.types import to_arrow_schema
 
     try:
-        known = visit_pyarrow(to_arrow_schema(rows.schema), _ConvertToIcebergWithoutIDs())
+        schema = visit_pyarrow(to_arrow_schema(rows.schema), _ConvertToIcebergWithoutIDs())
     except (TypeError, ValueError) as error:
         raise ProductFailed(
             f"The product {product.name!r} has a column of a type that no table can have: {error}",
             "Cast it to another type in its .sql file.",
         ) from error
-    if not isinstance(known, Schema):
+    if not isinstance(schema, Schema):
         raise AssertionError("rows have columns")
     comments = _comments(product, inputs)
-    # Optional, whatever Spark can tell of them: rows from before a column was added do not have it.
+    # Optional, whatever Spark says: rows written before a column was added do not have it.
     described = (
-        one.model_copy(update={"doc": comments.get(one.name), "required": False})
-        for one in known.fields
+        field.model_copy(update={"doc": comments.get(field.name), "required": False})
+        for field in schema.fields
     )
     return assign_fresh_schema_ids(Schema(*described))
 
 
 def _comments(product: Product, inputs: Inputs) -> dict[str, str]:
-    """Of columns that are an input's own, what they are there."""
-    schemas = {one.input.name: one.table.schema() for one in inputs}
+    """The comments of columns that come unchanged from an input."""
+    schemas = {pinned.input.name: pinned.table.schema() for pinned in inputs}
     columns = {name: schema.column_names for name, schema in schemas.items()}
     origins = column_lineage(product, columns)
-    found = {}
+    comments = {}
     for projection in product.definition.statement.selects:
         name = str(projection.alias_or_name)
         if isinstance(projection.unalias(), exp.Column) and len(origins[name]) == 1:
             ((source, column),) = origins[name]
-            own = {one.name: one.doc for one in schemas[source].fields}
-            if comment := own.get(column):
-                found[name] = comment
-    return found
+            docs = {field.name: field.doc for field in schemas[source].fields}
+            if comment := docs.get(column):
+                comments[name] = comment
+    return comments
 
 
 def columns_since(table: Table, snapshot: int) -> tuple[str, ...]:
-    """Those that rows of the snapshot do not have. A run that died may have added them already."""
-    known = table.snapshot_by_id(snapshot)
-    schema = table.schemas().get(known.schema_id or 0) if known else None
-    before = {one.name for one in (schema or table.schema()).fields}
-    return tuple(one.name for one in table.schema().fields if one.name not in before)
+    """The columns that rows of the snapshot lack. A run that died may have added them already."""
+    head = table.snapshot_by_id(snapshot)
+    schema = table.schemas().get(head.schema_id or 0) if head else None
+    before = {field.name for field in (schema or table.schema()).fields}
+    return tuple(field.name for field in table.schema().fields if field.name not in before)
 
 
 def ensure_product_table(
@@ -72,7 +72,7 @@ def ensure_product_table(
 ) -> Table:
     properties = {
         MODE_PROPERTY: PRODUCT,
-        # A row that changes is marked in its file and written anew: it costs what it is.
+        # A changed row is marked in its file and written again, so that small changes stay cheap.
         DELETE_MODE: MARK_ROWS,
         TIME_PROPERTY: product.definition.header.event_time,
     }
@@ -80,20 +80,20 @@ def ensure_product_table(
 
 
 def first_entry(product: Product) -> Entry:
-    """Of a table that is made of nothing yet."""
+    """For a table that has no rows yet."""
     return Entry(
         topic=product.name, cluster_id="", topic_id="", origin={}, start={}, end={}, kind="origin"
     )
 
 
 def next_entry(
-    before: Entry, product: Product, inputs: Inputs, added: tuple[str, ...], run_id: str
+    before: Entry, product: Product, inputs: Inputs, added_columns: tuple[str, ...], run_id: str
 ) -> Entry:
     return replace(
         before,
         kind="product",
         inputs=inputs.snapshots,
         statement=product.definition.version,
-        added_columns=added,
+        added_columns=added_columns,
         run_id=run_id,
     )

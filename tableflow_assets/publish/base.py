@@ -1,8 +1,8 @@
-"""What all catalogs have in common that tables are published to.
+"""What all catalogs that tables are published to have in common.
 
-A catalog says what it lists of a table, in one shape for all of them: a `Listing`. It also says what it
-should list, given the table as its owner has it. Publishing, checking and dropping are then the same for
-all (`publish.py`), and a catalog's own file only speaks its language.
+Every catalog describes a table in the same shape, a `Listing`: what it lists now, and what it should list
+given the table as its owner has it. Publishing, checking and dropping are then the same for all of them
+(`publish.py`), and a catalog's own module only translates.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pyiceberg.schema import Schema
 
 from tableflow_assets.settings.blocks import Format
 
-# How a catalog's entry says whose it is: whatever it calls its table properties.
+# Table properties, or the nearest thing a catalog has, that mark an entry as ours.
 UUID_MARK = "tableflow.table_uuid"
 TOPIC_MARK = "tableflow.topic"
 SNAPSHOT_MARK = "tableflow.snapshot_id"
@@ -26,7 +26,7 @@ class SourceTable:
     """A table as the catalog that owns it has it at this moment."""
 
     name: str
-    topic: str  # or the product that it is the table of
+    topic: str  # or the product, if the table is a product's
     uuid: str
     cluster_id: str  # of the Kafka cluster that its rows come from
     namespace: str
@@ -35,29 +35,29 @@ class SourceTable:
     location: str
     metadata_location: str  # Iceberg's metadata file
     snapshot: int | None
-    delta_location: str | None = None  # None: it is not kept as Delta
+    delta_location: str | None = None  # None: not a Delta table
     description: str = ""
 
 
 @dataclass(frozen=True)
 class ListedColumn:
     name: str
-    type: str  # in the catalog's own words
+    type: str  # as the catalog spells it
     comment: str = ""
 
 
 @dataclass(frozen=True)
 class Listing:
-    """What a catalog says, or should say, of one table."""
+    """What a catalog says, or should say, about one table."""
 
-    name: str  # with its database or schema: where people find it
+    name: str  # qualified by database or schema, as people look it up
     location: str
     columns: tuple[ListedColumn, ...]
     snapshot: int | None
-    metadata_location: str = ""  # only where the catalog keeps it: Iceberg tables
-    table_uuid: str = ""  # of our table that it shows; "" where it shows something else
+    metadata_location: str = ""  # only if the catalog stores it: Iceberg tables
+    table_uuid: str = ""  # of the table of ours that it shows; "" if it shows something else
     topic: str = ""
-    # What the catalog wants to see again, so that it can refuse a change of what has changed since.
+    # Handed back to the catalog with a change, so that it can detect a concurrent one.
     token: object = field(default=None, compare=False, repr=False)
 
 
@@ -65,8 +65,8 @@ class PublishingCatalog(ABC):
     """One catalog of the settings.
 
     Every call may raise `CatalogAway` (worth another try) or `CatalogRefused` (somebody has to grant or
-    change something, and the error says what); nothing else that is foreseeable. No call takes longer than
-    some seconds: a catalog that hangs must not hold up a run.
+    change something, and the error says what); no other error is expected. No call takes longer than a few
+    seconds: a catalog that hangs must not hold up a run.
     """
 
     kind: ClassVar[str]
@@ -76,32 +76,32 @@ class PublishingCatalog(ABC):
 
     @abstractmethod
     def shows(self, source: SourceTable) -> bool:
-        """Whether it can show the table at all, by its formats."""
+        """Whether the catalog can show a table of these formats at all."""
 
     @abstractmethod
-    def wanted(self, source: SourceTable) -> Listing:
-        """What it should list. Asks nobody. Raises `CatalogRefused` for a name that it cannot have."""
+    def listing_for(self, source: SourceTable) -> Listing:
+        """What it should list; makes no request. Raises `CatalogRefused` for a name it cannot hold."""
 
     @abstractmethod
     def ensure_namespace(self, source: SourceTable) -> None:
-        """The database or schema that `wanted` names is there."""
+        """Create the database or schema that `listing_for` names, unless it exists."""
 
     @abstractmethod
     def find(self, source: SourceTable) -> Listing | None:
-        """What it lists under the name of `wanted` now; None where there is nothing, or no namespace."""
+        """What it lists under that name now; None if there is nothing, or no namespace."""
 
     @abstractmethod
-    def create(self, source: SourceTable, wanted: Listing) -> None:
-        """List it. Raises `ListingChanged` where somebody else has made one of that name meanwhile."""
+    def create(self, source: SourceTable, target: Listing) -> None:
+        """List the table. Raises `ListingChanged` if somebody else has just created that name."""
 
     @abstractmethod
-    def replace(self, source: SourceTable, wanted: Listing, found: Listing) -> None:
-        """List `wanted` in place of `found`, which is ours. Raises `ListingChanged` if it no longer is."""
+    def replace(self, source: SourceTable, target: Listing, current: Listing) -> None:
+        """List `target` in place of `current`, which is ours; `ListingChanged` if it no longer is."""
 
     @abstractmethod
-    def drop(self, source: SourceTable, found: Listing) -> None:
-        """No longer list it; its data stays. What is gone already is no error."""
+    def drop(self, source: SourceTable, current: Listing) -> None:
+        """Stop listing the table; its data stays. Not an error if it is gone already."""
 
     @abstractmethod
     def probe(self) -> None:
-        """One cheap question that shows whether address and credentials are right."""
+        """One cheap request that shows whether address and credentials are right."""

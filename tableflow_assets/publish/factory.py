@@ -1,4 +1,4 @@
-"""A block under `catalogs:` as the catalog that it means."""
+"""From a block under `catalogs:` to the catalog it describes."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from tableflow_assets.settings.catalogs import (
 )
 
 
-def made(name: str, block: PublishingSettings, storage: S3Connection) -> PublishingCatalog:
-    """Asks nobody. Each kind is imported only where it is used: their clients take a while to load."""
+def catalog_from(name: str, block: PublishingSettings, storage: S3Connection) -> PublishingCatalog:
+    """Makes no request. Each kind is imported only when used: the client libraries load slowly."""
     if isinstance(block, GlueSettings):
         from tableflow_assets.publish.glue.glue import GlueCatalog
 

@@ -1,4 +1,4 @@
-"""Publishing to any catalog: in order, once, and never over what is not ours."""
+"""Publishing to any catalog: in order, once, and never over an entry that is not ours."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ class Difference:
 
 
 def publish(catalog: PublishingCatalog, load: Load, pauses: Sequence[float] = PATIENT) -> Done:
-    """Let the catalog list the table as it is now.
+    """Make the catalog list the table as it is now.
 
-    The table is loaded after the catalog was asked what it lists: so what replaces a listing is never
-    older than what made it, and of two who publish at once the later one looks again.
+    The table is loaded after the catalog's listing: so a listing is never replaced by an older state of
+    the table, and of two concurrent publishers the slower one starts over.
     """
 
     def once_it_answers() -> Done:
@@ -43,65 +43,65 @@ def publish(catalog: PublishingCatalog, load: Load, pauses: Sequence[float] = PA
 
 def _publish(catalog: PublishingCatalog, load: Load) -> Done:
     before = load()
-    catalog.wanted(before)  # a name that it cannot have is refused by us, in our words
-    found = catalog.find(before)
+    catalog.listing_for(before)  # refuse a name it cannot hold ourselves, with a clear error
+    current = catalog.find(before)
     source = load()
-    wanted = catalog.wanted(source)
-    if found is None:
+    target = catalog.listing_for(source)
+    if current is None:
         catalog.ensure_namespace(source)
-        catalog.create(source, wanted)
+        catalog.create(source, target)
         return "created"
-    refuse_what_is_not_ours(catalog, source, found)
-    if found == wanted:
+    refuse_what_is_not_ours(catalog, source, current)
+    if current == target:
         return "nothing"
-    catalog.replace(source, wanted, found)
+    catalog.replace(source, target, current)
     return "replaced"
 
 
 def republish(catalog: PublishingCatalog, load: Load, pauses: Sequence[float] = PATIENT) -> Done:
-    """As `publish`; an entry of ours for an earlier table of the same topic is replaced as a whole."""
+    """As `publish`, but an entry of ours for an earlier table of the same topic is dropped first."""
     source = load()
-    found = retry_after_pauses(lambda: catalog.find(source), pauses, CatalogAway)
-    if found is not None and found.topic == source.topic and found.table_uuid != source.uuid:
-        catalog.drop(source, found)
+    current = retry_after_pauses(lambda: catalog.find(source), pauses, CatalogAway)
+    if current is not None and current.topic == source.topic and current.table_uuid != source.uuid:
+        catalog.drop(source, current)
     return publish(catalog, load, pauses)
 
 
 def unpublish(catalog: PublishingCatalog, source: SourceTable) -> bool:
-    """Take the table out of the catalog; its data stays. False: it was not there."""
-    found = retry_after_pauses(lambda: catalog.find(source), PATIENT, CatalogAway)
-    if found is None:
+    """Remove the table from the catalog; its data stays. False: it was not listed."""
+    current = retry_after_pauses(lambda: catalog.find(source), PATIENT, CatalogAway)
+    if current is None:
         return False
-    refuse_what_is_not_ours(catalog, source, found)
-    catalog.drop(source, found)
+    refuse_what_is_not_ours(catalog, source, current)
+    catalog.drop(source, current)
     return True
 
 
-def compared(found: Listing, wanted: Listing) -> tuple[Difference, ...]:
-    """What the catalog says that is not so; empty where all of it is."""
+def differences(current: Listing, target: Listing) -> tuple[Difference, ...]:
+    """How the catalog's listing deviates from what it should be; empty if it does not."""
     pairs = [
-        ("location", found.location, wanted.location),
-        ("schema", _columns(found), _columns(wanted)),
-        ("snapshot", str(found.snapshot), str(wanted.snapshot)),
-        ("metadata", found.metadata_location, wanted.metadata_location),
-        ("topic", found.topic, wanted.topic),
+        ("location", current.location, target.location),
+        ("schema", _columns(current), _columns(target)),
+        ("snapshot", str(current.snapshot), str(target.snapshot)),
+        ("metadata", current.metadata_location, target.metadata_location),
+        ("topic", current.topic, target.topic),
     ]
     return tuple(Difference(*pair) for pair in pairs if pair[1] != pair[2])
 
 
 def refuse_what_is_not_ours(
-    catalog: PublishingCatalog, source: SourceTable, found: Listing
+    catalog: PublishingCatalog, source: SourceTable, current: Listing
 ) -> None:
-    if found.table_uuid == source.uuid:
+    if current.table_uuid == source.uuid:
         return
-    if found.topic == source.topic:
+    if current.topic == source.topic:
         raise NotOurTable(
-            f"{catalog.name}: {found.name} shows an earlier table of {source.topic!r}"
-            f" (uuid {found.table_uuid}), which this one is not.",
+            f"{catalog.name}: {current.name} shows an earlier table of {source.topic!r}"
+            f" (uuid {current.table_uuid}), which this one is not.",
             f"If that one is no longer needed: tableflow catalogs check {source.topic} --repair",
         )
     raise NotOurTable(
-        f"{catalog.name}: there is already something called {found.name}, at {found.location}, that"
+        f"{catalog.name}: there is already something called {current.name}, at {current.location}, that"
         " was not published from here. It stays as it is.",
         "Rename or drop it, or publish to another database: see `catalogs:` in tableflow.yaml.",
     )

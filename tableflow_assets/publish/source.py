@@ -1,4 +1,4 @@
-"""A table as its owner has it now, with what other catalogs want to know of it."""
+"""A table as its owner has it now, with what other catalogs need to know about it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _cluster_of(owner: RestCatalog, table: Table) -> str:
     if entry.cluster_id:
         return entry.cluster_id
     for name in sorted(entry.inputs):
-        read = owner.find(name)
-        if read is not None and (cluster := _cluster_of(owner, read)):
+        input_table = owner.find(name)
+        if input_table is not None and (cluster := _cluster_of(owner, input_table)):
             return cluster
     return ""

@@ -1,4 +1,4 @@
-"""How one catalog shows one table, in words for people and machines."""
+"""How one catalog shows one table, for people and machines."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class CatalogStatus:
     behind: int = 0
     lag_seconds: float | None = None
     differences: tuple[Difference, ...] = ()
-    # False: there is no table yet, or it is of no format for that catalog.
+    # False: there is no table yet, or not in a format that the catalog can show.
     can_be_shown: bool = True
 
     @property
@@ -46,11 +46,11 @@ class CatalogStatus:
         return asdict(self) | {"in_step": self.is_in_step}
 
 
-def state_of_all(standings: Iterable[CatalogStatus]) -> State:
-    """Of a catalog: pending until the first table is shown; failed as long as one is."""
-    states = {one.state for one in standings}
+def state_of_all(statuses: Iterable[CatalogStatus]) -> State:
+    """Of a whole catalog: failed if any table failed, pending until the first one is shown."""
+    states = {status.state for status in statuses}
     order: tuple[State, ...] = ("failed", "connected")
-    return next((one for one in order if one in states), "pending")
+    return next((state for state in order if state in states), "pending")
 
 
 def nothing_to_show(blank: CatalogStatus, why: str) -> CatalogStatus:
@@ -58,19 +58,19 @@ def nothing_to_show(blank: CatalogStatus, why: str) -> CatalogStatus:
 
 
 def not_of_its_format(blank: CatalogStatus, source: SourceTable) -> CatalogStatus:
-    kept = " and ".join(source.formats)
-    why = f"A {blank.kind} catalog cannot show a table that is kept as {kept} only."
+    formats = " and ".join(source.formats)
+    why = f"A {blank.kind} catalog cannot show a table that is kept as {formats} only."
     return nothing_to_show(blank, why)
 
 
-def failed(blank: CatalogStatus, error: Exception) -> CatalogStatus:
-    if not isinstance(error, TableflowError):  # of a client, that nobody has foreseen
+def failure_of(blank: CatalogStatus, error: Exception) -> CatalogStatus:
+    if not isinstance(error, TableflowError):  # an unforeseen error of a client library
         logger.exception(
             "%s: %s could not be asked about %s", blank.kind, blank.catalog, blank.topic
         )
-        said = masked(f"{type(error).__name__}: {error}")
-        return replace(blank, state="failed", reason=said, next_step="The log has all of it.")
+        reason = masked(f"{type(error).__name__}: {error}")
+        return replace(blank, state="failed", reason=reason, next_step="The log has the traceback.")
     next_step = error.next_step
     if isinstance(error, CatalogAway) and not next_step:
-        next_step = "It is tried again by itself."
+        next_step = "It will be retried automatically."
     return replace(blank, state="failed", reason=error.problem, next_step=next_step)

@@ -1,4 +1,4 @@
-"""The tables that a query names, each as it was at one moment."""
+"""The tables that a query names, as they were at one moment."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tableflow_assets.table.formats import delta_root, is_delta, topic_of
 from tableflow_assets.table.snapshots import tags_of
 
 TableFormat = Literal["iceberg", "delta"]
-Found = dict[str, Snapshot | TableflowError]
+States = dict[str, Snapshot | TableflowError]
 ASKS_FOR_ALL = {"show", "tables", "duckdb_tables", "duckdb_views"}
 
 
@@ -34,9 +34,9 @@ class Views:
 def views_of(
     catalog: RestCatalog, sql: str, moment: Moment | None, table_format: TableFormat
 ) -> Views:
-    """Only of the tables that the query may mean: to look at one costs a call to the catalog."""
-    found = {name: catalog.find(name) for name in named_in(sql, catalog.tables())}
-    tables = {name: table for name, table in found.items() if table is not None}
+    """Only of the tables that the query may refer to: each costs a call to the catalog."""
+    loaded = {name: catalog.find(name) for name in named_in(sql, catalog.tables())}
+    tables = {name: table for name, table in loaded.items() if table is not None}
     states: Mapping[str, Snapshot | TableflowError | None]
     states = states_at(tables, moment) if moment else dict.fromkeys(tables)
     views = Views()
@@ -50,33 +50,33 @@ def views_of(
                 else _in_iceberg(catalog, name, state)
             )
         except TableflowError as why:
-            # Perhaps it is not meant at all: a column may have the name of a table.
+            # The query may not refer to it at all: a column can have the name of a table.
             views.missing[name] = why
     return views
 
 
 def named_in(sql: str, tables: Iterable[str]) -> list[str]:
-    """Rather too many than one too few: all, where the query asks which there are."""
+    """Better too many than too few: all tables, if the query asks which ones exist."""
     words = set(re.findall(r"\w+", sql.lower()))  # tables' names are lower case
     return [name for name in sorted(tables) if name in words or words & ASKS_FOR_ALL]
 
 
-def states_at(tables: Mapping[str, Table], moment: Moment) -> Found:
-    """One table may know the moment by name; the others are then read as of its time."""
+def states_at(tables: Mapping[str, Table], moment: Moment) -> States:
+    """If only one table has the tag or snapshot, the others are read as of its time."""
     histories = {name: History(table) for name, table in tables.items()}
     knowing = [name for name, history in histories.items() if _knows(history, moment)]
     if tables and not knowing and moment.time is None:
-        what = "tag" if moment.tag else "snapshot"
+        kind = "tag" if moment.tag else "snapshot"
         raise NoSuchState(
-            f"No table of the query has the {what} {moment.text!r}.",
+            f"No table of the query has the {kind} {moment.text!r}.",
             "See a table's snapshots and tags with `tableflow history TOPIC`.",
         )
-    found: Found = {}
+    states: States = {}
     for name, history in histories.items():
         at = moment
         if name not in knowing and moment.time is None:
-            if len(knowing) > 1:  # which of their times would be meant?
-                found[name] = NoSuchState(
+            if len(knowing) > 1:  # which of their times is meant?
+                states[name] = NoSuchState(
                     f"{name} has no tag {moment.text!r}, but {' and '.join(knowing)} have.",
                     "Tag this one too, or name a time.",
                 )
@@ -84,10 +84,10 @@ def states_at(tables: Mapping[str, Table], moment: Moment) -> Found:
             owner = histories[knowing[0]]
             at = replace(moment, snapshot=None, tag=None, time=owner.since(owner.at(moment)))
         try:
-            found[name] = history.at(at)
+            states[name] = history.at(at)
         except NoSuchState as why:
-            found[name] = why
-    return found
+            states[name] = why
+    return states
 
 
 def _knows(history: History, moment: Moment) -> bool:

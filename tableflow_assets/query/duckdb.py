@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 EXTENSIONS = ("avro", "httpfs", "iceberg", "delta")  # iceberg loads only after avro
 CATALOG_ALIAS = "lake"
-NOW_ALIAS = "lake_now"  # the catalog itself, where views have taken its name
+NOW_ALIAS = "lake_now"  # the catalog itself, if views have taken its name
 
 
 def connect_duckdb(
@@ -23,14 +23,14 @@ def connect_duckdb(
 ) -> duckdb.DuckDBPyConnection:
     """A connection that sees the catalog's tables as ``lake.<namespace>.<table>``.
 
-    ``views``: by table, what is seen in its place, however the query spells its name; see
-    `iceberg_source` and `delta_source`. Other tables are then not seen at all.
+    ``views``: by table, what replaces it however the query spells its name; see `iceberg_source` and
+    `delta_source`. Other tables are then not visible at all.
     """
     import duckdb
 
     connection = duckdb.connect(config={"autoinstall_known_extensions": "false"})
     for extension in EXTENSIONS:
-        connection.execute(f"LOAD {_quoted(str(_extension_file(extension, duckdb.__version__)))}")
+        connection.execute(f"LOAD {_literal(str(_extension_file(extension, duckdb.__version__)))}")
     alias = CATALOG_ALIAS if views is None else NOW_ALIAS
     for statement in attach_statements(catalog, with_keys(storage), alias):
         connection.execute(statement)
@@ -54,13 +54,13 @@ def iceberg_source(namespace: str, table: str, snapshot: int | None = None) -> s
 def delta_source(location: str, version: int | None = None) -> str:
     """For ``views``: the Delta table in this folder, as of a version of its log."""
     at = "" if version is None else f", version => {version:d}"
-    return f"delta_scan({_quoted(location)}{at})"
+    return f"delta_scan({_literal(location)}{at})"
 
 
 def attach_statements(
     catalog: CatalogConnection, storage: S3Connection, alias: str = CATALOG_ALIAS
 ) -> list[str]:
-    """What a user types into any DuckDB to see the tables. Contains the credentials."""
+    """The statements that make the tables visible in any DuckDB. Contains the credentials."""
     endpoint = (storage.endpoint or "s3.amazonaws.com").split("://")[-1]
     tls = "false" if (storage.endpoint or "").startswith("http://") else "true"
     s3_secret = {
@@ -78,12 +78,12 @@ def attach_statements(
     return [
         f"CREATE SECRET s3_secret (TYPE s3, {_options(s3_secret)}, USE_SSL {tls})",
         *([f"CREATE SECRET iceberg_secret (TYPE iceberg, {_options(secret)})"] if secret else ()),
-        f"ATTACH {_quoted(warehouse)} AS {alias} (TYPE iceberg, {access}, ENDPOINT {_quoted(address)})",
+        f"ATTACH {_literal(warehouse)} AS {alias} (TYPE iceberg, {access}, ENDPOINT {_literal(address)})",
     ]
 
 
 def _access(catalog: CatalogConnection) -> tuple[str, dict[str, str | None]]:
-    """How ATTACH is let in, and the secret that it needs for it."""
+    """The options with which ATTACH logs in, and the secret it needs."""
     if catalog.sigv4 is not None:
         return "AUTHORIZATION_TYPE 'sigv4', SECRET s3_secret", {}
     if catalog.token is not None:
@@ -99,14 +99,14 @@ def _access(catalog: CatalogConnection) -> tuple[str, dict[str, str | None]]:
 
 
 def _options(values: dict[str, str | None]) -> str:
-    return ", ".join(f"{key} {_quoted(value)}" for key, value in values.items() if value)
+    return ", ".join(f"{key} {_literal(value)}" for key, value in values.items() if value)
 
 
 def identifier(text: str) -> str:
     return '"' + text.replace('"', '""') + '"'
 
 
-def _quoted(text: str) -> str:
+def _literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 

@@ -22,7 +22,7 @@ ENDING = ".sql"
 
 
 class About(Block):
-    """``needs``: what to do where a table lacks a column that the query reads."""
+    """``needs``: what to do if a table lacks a column that the query reads."""
 
     description: str
     needs: str = ""
@@ -37,11 +37,11 @@ class SavedQuery:
 
     @cached_property
     def tables(self) -> tuple[str, ...]:
-        """All that it reads; what it defines itself (WITH) is not among them."""
+        """All tables it reads, without those it defines itself (WITH)."""
         parsed = sqlglot.parse_one(self.sql, dialect="duckdb")
-        own = {cte.alias for cte in parsed.find_all(exp.CTE)}
+        ctes = {cte.alias for cte in parsed.find_all(exp.CTE)}
         names = {str(table.name) for table in parsed.find_all(exp.Table)}
-        return tuple(sorted(names - own))
+        return tuple(sorted(names - ctes))
 
     def to_json(self) -> dict[str, object]:
         return {
@@ -54,14 +54,14 @@ class SavedQuery:
 
 def saved_queries() -> dict[str, SavedQuery]:
     """By name."""
-    found = sorted(_folder().iterdir(), key=lambda file: file.name)
-    names = [file.name.removesuffix(ENDING) for file in found if file.name.endswith(ENDING)]
-    return {name: _read(name) for name in names}
+    entries = sorted(_folder().iterdir(), key=lambda file: file.name)
+    names = [file.name.removesuffix(ENDING) for file in entries if file.name.endswith(ENDING)]
+    return {name: _read_query(name) for name in names}
 
 
 def saved_query(name: str) -> SavedQuery | None:
-    """None for what is no name of one: most likely it is SQL."""
-    return _read(name) if name.isidentifier() and _file(name).is_file() else None
+    """None if there is no saved query of that name: it is most likely SQL."""
+    return _read_query(name) if name.isidentifier() and _file(name).is_file() else None
 
 
 def parse(name: str, text: str) -> SavedQuery:
@@ -76,13 +76,13 @@ def parse(name: str, text: str) -> SavedQuery:
         where = ".".join(map(str, first["loc"])) or "the header"
         raise _unusable(name, f"{where}: {first['msg']}") from None
     except yaml.YAMLError as error:
-        raise _unusable(name, f"its header is no YAML: {error}") from None
+        raise _unusable(name, f"its header is not YAML: {error}") from None
     except SqlglotError as error:
         raise _unusable(name, f"its SQL cannot be parsed: {error}") from None
     return query
 
 
-def _read(name: str) -> SavedQuery:
+def _read_query(name: str) -> SavedQuery:
     return parse(name, _file(name).read_text("utf-8"))
 
 
@@ -97,5 +97,5 @@ def _file(name: str) -> Traversable:
 def _unusable(name: str, why: str) -> SettingsError:
     return SettingsError(
         f"The saved query {name!r} cannot be used: {why}.",
-        "Compare it with the others in tableflow_assets/product/queries.",
+        "Compare it with the others in tableflow_assets/query/sql.",
     )

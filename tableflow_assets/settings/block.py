@@ -1,4 +1,4 @@
-"""What every block of tableflow.yaml is made of."""
+"""The base of every block of tableflow.yaml."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ def refused(why: str) -> PydanticCustomError:
 
 
 class Block(pydantic.BaseModel):
-    """Strict: "5" is no integer. Only lists are converted: to tuples, so that they are frozen."""
+    """Strict: "5" is not an integer. Only lists are converted, to tuples, so that blocks are immutable."""
 
     model_config = pydantic.ConfigDict(
         frozen=True, extra="forbid", strict=True, hide_input_in_errors=True
     )
 
     def as_data(self) -> dict[str, Any]:
-        """What the file says, without defaults: references to secrets, and never the secrets."""
-        given = {name: value for name, value in self if name in self.model_fields_set}
+        """What the file says, without defaults; secrets stay references."""
+        values = {name: value for name, value in self if name in self.model_fields_set}
         return {
             name: value.as_data() if isinstance(value, Block) else value
-            for name, value in given.items()
+            for name, value in values.items()
             if value is not None
         }
 

@@ -1,4 +1,4 @@
-"""The values and blocks of tableflow.yaml: each says for itself what it accepts."""
+"""The values and blocks of tableflow.yaml: each type says what it accepts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tableflow_assets.settings.layout_terms import (
 from tableflow_assets.settings.secret_ref import SecretRef
 from tableflow_assets.settings.values import age, age_text, cron, file_bytes, usable_age
 
-# For those who look for them here, beside what this file makes of them.
+# Exported from here as well, for the modules that define blocks.
 __all__ = ["Block", "SecretRef", "both_or_neither"]
 
 
@@ -40,7 +40,7 @@ def _shaped(pattern: str, expected: str, *, quiet: bool = False) -> AfterValidat
 
 
 def _meaning(parse: Callable[[str], object]) -> AfterValidator:
-    """Text that stays text, and that somebody else will take apart."""
+    """Text that stays text, but must parse."""
 
     def check(value: str) -> str:
         with _refusing():
@@ -59,7 +59,7 @@ def _refusing() -> Iterator[None]:
 
 
 def _age_of(value: object) -> object:
-    """Text becomes an age; an age that was inherited stays one."""
+    """Text is parsed; an age inherited from the defaults is parsed already."""
     with _refusing():
         if isinstance(value, timedelta):
             return usable_age(value)
@@ -69,7 +69,7 @@ def _age_of(value: object) -> object:
 
 
 def _not_empty(values: tuple[str, ...]) -> tuple[str, ...]:
-    # Not `min_length`: that would also complain when the only item is wrong, a second time.
+    # Not `min_length`, which would complain a second time if the only item is invalid.
     if not values:
         raise refused("must have at least one item; leave the key out for the default")
     return values
@@ -129,10 +129,10 @@ Age = Annotated[
 
 
 class Encryption(Block):
-    """What every object that we write asks the store to be encrypted with."""
+    """How the store should encrypt every object that we write."""
 
     type: Literal["s3", "kms"]
-    # None: the key that AWS keeps for S3 in the account.
+    # None: the account's AWS-managed key for S3.
     kms_key: KmsKey | None = None
 
     @model_validator(mode="after")
@@ -145,7 +145,7 @@ class Encryption(Block):
 class Warehouse(Block):
     """Object storage. Without keys, the machine's own S3 credentials are used.
 
-    With a role, they are only what the role is assumed with.
+    With a role, they only serve to assume it.
     """
 
     location: S3Url

@@ -33,7 +33,7 @@ __all__ = [
 
 
 class AwsAccess(Block):
-    """How AWS is reached. Without keys, as the machine is; with a role, by assuming it."""
+    """How to log in to AWS: with keys or else the machine's own credentials; a role is assumed with those."""
 
     region: Line = "us-east-1"
     endpoint: HttpUrl | None = None
@@ -50,9 +50,9 @@ class AwsAccess(Block):
 
 class GlueSettings(AwsAccess):
     type: Literal["glue"]
-    # None: the id of the Kafka cluster, as far as Glue and Athena allow its letters.
+    # None: the id of the Kafka cluster, with the characters that Glue and Athena do not allow replaced.
     database: Identifier | None = None
-    # What a table is shown as where it is kept in both formats.
+    # How to show a table that has both formats.
     format: Format = "iceberg"
 
 
@@ -66,18 +66,16 @@ class UnitySettings(Block):
     client_id: SecretRef | None = None
     client_secret: SecretRef | None = None
     token: SecretRef | None = None
-    # A SQL warehouse of Databricks: it lets Unity read changed columns without listing the table anew.
+    # A SQL warehouse of Databricks: lets Unity read changed columns without dropping the table's entry.
     warehouse_id: Word | None = None
 
     @model_validator(mode="after")
     def _credentials_fit(self) -> Self:
         both_or_neither(self, "client_id", "client_secret")
         if self.flavor == "open_source":
-            for wrong in ("client_id", "warehouse_id"):
-                if getattr(self, wrong) is not None:
-                    raise refused(
-                        f"{wrong} is for databricks; open_source takes a token or nothing"
-                    )
+            for key in ("client_id", "warehouse_id"):
+                if getattr(self, key) is not None:
+                    raise refused(f"{key} is for databricks; open_source takes a token or nothing")
         elif (self.client_id is None) == (self.token is None):
             raise refused("needs either client_id and client_secret (a service principal) or token")
         return self

@@ -33,12 +33,12 @@ Model = TypeVar("Model", bound=BaseModel)
 class Problem(NamedTuple):
     location: Location
     text: str
-    line: int | None = None  # where it is not the line of the location
+    line: int | None = None  # if it is not the line of the location
 
 
 @dataclass
 class Document:
-    """The file's data, and where in the file each key stands."""
+    """The file's data, and the line of each key."""
 
     path: Path
     data: dict[str, object] = field(default_factory=dict)
@@ -46,17 +46,17 @@ class Document:
     problems: list[Problem] = field(default_factory=list)
 
     def line_of(self, location: Location) -> int:
-        """The key's line; for a key that is not there, the line of the block that misses it."""
+        """The key's line; for a missing key, the line of the block that should have it."""
         while location and location not in self.lines:
             location = location[:-1]
         return self.lines.get(location, 1)
 
     def error(self, problems: Iterable[Problem]) -> SettingsError:
         """All problems in one error, in the order of the file."""
-        found = sorted(
+        entries = sorted(
             (p.line or self.line_of(p.location), dotted(p.location), p.text) for p in problems
         )
-        lines = [f"{self.path}:{line}: {key}: {text}" for line, key, text in found]
+        lines = [f"{self.path}:{line}: {key}: {text}" for line, key, text in entries]
         count = "the line" if len(lines) == 1 else f"the {len(lines)} places"
         return SettingsError("\n".join(lines), f"Correct {count} named above, then run again.")
 
@@ -100,7 +100,7 @@ def _read_text(path: Path) -> str:
 
 
 class _Loader(yaml.SafeLoader):
-    """SafeLoader without aliases and tags: the one hides size (a YAML bomb), the other types."""
+    """SafeLoader without aliases, which can hide size (a YAML bomb), and tags, which can hide types."""
 
     depth = 0
 
@@ -152,7 +152,7 @@ def _plain(node: yaml.Node, location: Location, document: Document) -> object:
     try:
         return yaml.constructor.SafeConstructor().construct_object(node)
     except (ValueError, OverflowError, yaml.YAMLError):
-        # What only looks like a date or number (2026-02-30) stays text, for the model to judge.
+        # An invalid date or number (2026-02-30) stays text, for the model to judge.
         return str(node.value)
 
 
@@ -161,7 +161,7 @@ def _mapping(node: yaml.MappingNode, location: Location, document: Document) -> 
     for key_node, value_node in node.value:
         line = key_node.start_mark.line + 1
         if not isinstance(key_node, yaml.ScalarNode):
-            text = "a list or mapping stands here as a key; a key must be text"
+            text = "a list or mapping is used as a key here; a key must be text"
             document.problems.append(Problem(location, text, line))
             continue
         # A key is the text as written: topics may be called `123`, `on` or `2026-01-01`.
@@ -177,7 +177,7 @@ def _mapping(node: yaml.MappingNode, location: Location, document: Document) -> 
 
 
 def validated(model: type[Model], data: Mapping[str, object]) -> tuple[Model | None, list[Problem]]:
-    """The data as the model, or the problems that keep it from being one."""
+    """The data as the model, or the problems with it."""
     try:
         return model.model_validate(data), []
     except ValidationError as error:
@@ -214,8 +214,8 @@ _EXPECTED = {
 def _describe(model: type[BaseModel], details: Mapping[str, Any]) -> str:
     kind, location, value = details["type"], details["loc"], details["input"]
     if kind == "extra_forbidden":
-        known = _keys_at(model, location[:-1])
-        return f"unknown key; allowed keys: {', '.join(known)}{_did_you_mean(location[-1], known)}"
+        keys = _keys_at(model, location[:-1])
+        return f"unknown key; allowed keys: {', '.join(keys)}{_did_you_mean(location[-1], keys)}"
     if kind.startswith("union_tag"):
         return _wrong_type(details["ctx"])
     if kind == "missing":
@@ -230,7 +230,7 @@ def _describe(model: type[BaseModel], details: Mapping[str, Any]) -> str:
 
 
 def _wrong_type(context: Mapping[str, Any]) -> str:
-    """Of a block that says by `type` which kind of block it is."""
+    """For a block whose `type` says which kind of block it is."""
     if "tag" not in context:
         return "missing `type`; see docs/catalogs.md for the types that there are"
     allowed = re.findall(r"'([^']*)'", context["expected_tags"])
@@ -238,13 +238,13 @@ def _wrong_type(context: Mapping[str, Any]) -> str:
     return f"type: got {shown(context['tag'])}; allowed: {', '.join(allowed)}{close}"
 
 
-def _did_you_mean(given: object, known: Iterable[str]) -> str:
-    close = difflib.get_close_matches(str(given).lower(), list(known), n=1)
+def _did_you_mean(value: object, candidates: Iterable[str]) -> str:
+    close = difflib.get_close_matches(str(value).lower(), list(candidates), n=1)
     return f". Did you mean {close[0]!r}?" if close else ""
 
 
 def _keys_at(model: type[BaseModel], location: Location) -> list[str]:
-    """The keys that the mapping at this place may have."""
+    """The keys that the mapping at this location may have."""
     steps = iter(location)
     for step in steps:
         annotation = _field(model, str(step)).annotation
@@ -266,12 +266,12 @@ def _models_in(annotation: Any) -> list[type[BaseModel]]:
 
 
 def _tagged(models: list[type[BaseModel]], tag: str) -> type[BaseModel]:
-    """Of several kinds of block, the one of this `type`."""
-    return next(one for one in models if tag in get_args(one.model_fields["type"].annotation))
+    """The block model of this `type`."""
+    return next(model for model in models if tag in get_args(model.model_fields["type"].annotation))
 
 
 def dotted(location: Location) -> str:
-    """`topics.payments.window`; what is no plain word is quoted, which also defuses escapes."""
+    """`topics.payments.window`; parts that are not plain words are quoted, which also escapes them."""
     text = ""
     for part in location:
         if isinstance(part, int):

@@ -1,7 +1,7 @@
 """The small language of the layout settings: columns, partition terms, sort terms, compaction.
 
-Every function takes the text as written and gives its parts, or raises a ``ValueError`` that names
-the text and the forms there are. Whether a table has the columns is not known here.
+Every function takes the text as written and returns its parts, or raises a ``ValueError`` that names the
+text and the allowed forms. Whether a table has the columns is not known here.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ WINDOW = "window"
 PARTITION_FORMS = "window, x, days(x), hours(x), months(x), years(x), bucket(N, x), truncate(N, x)"
 COLUMN_FORM = "a column is name, outer.inner or `any name`"
 MAX_BUCKETS, MAX_WIDTH = 4096, 1_000_000
-ZORDER_COLUMNS = 2  # with fewer there is nothing to weigh against each other
+ZORDER_COLUMNS = 2  # with one column, zorder would be a plain sort
 
 _QUOTED = r"`(?:[^`]|``)+`"
 _NAME = rf"(?:{_QUOTED}|[^\s`.,()]+)"
@@ -28,8 +28,8 @@ _COLUMN = rf"{_NAME}(?:\.{_NAME})*"
 
 class PartitionTerm(NamedTuple):
     transform: Transform
-    column: Column = ()  # of `window`: none, it is the record's own time
-    number: int = 0  # of `bucket`: how many; of `truncate`: how wide
+    column: Column = ()  # none for `window`, which is the record's own time
+    number: int = 0  # for `bucket`, how many; for `truncate`, how wide
 
 
 class SortTerm(NamedTuple):
@@ -47,46 +47,46 @@ def partition_term(text: str) -> PartitionTerm:
         return PartitionTerm("window")
     if re.fullmatch(_COLUMN, text.strip()):
         return PartitionTerm("identity", _column(text))
-    if found := re.fullmatch(rf"\s*(days|hours|months|years)\(\s*({_COLUMN})\s*\)\s*", text):
-        return PartitionTerm(found[1], _column(found[2]))  # type: ignore[arg-type]
-    if found := re.fullmatch(rf"\s*(bucket|truncate)\(\s*(\d+)\s*,\s*({_COLUMN})\s*\)\s*", text):
-        most = MAX_BUCKETS if found[1] == "bucket" else MAX_WIDTH
-        # Digits are counted first: a number of thousands of them is no integer that Python takes.
-        if len(found[2]) > len(str(most)) or not 0 < int(found[2]) <= most:
+    if match := re.fullmatch(rf"\s*(days|hours|months|years)\(\s*({_COLUMN})\s*\)\s*", text):
+        return PartitionTerm(match[1], _column(match[2]))  # type: ignore[arg-type]
+    if match := re.fullmatch(rf"\s*(bucket|truncate)\(\s*(\d+)\s*,\s*({_COLUMN})\s*\)\s*", text):
+        most = MAX_BUCKETS if match[1] == "bucket" else MAX_WIDTH
+        # Digits are counted first: Python refuses to parse integers of thousands of digits.
+        if len(match[2]) > len(str(most)) or not 0 < int(match[2]) <= most:
             raise ValueError(f"{_short(text)}: the number must be 1 to {most}")
-        return PartitionTerm(found[1], _column(found[3]), int(found[2]))  # type: ignore[arg-type]
+        return PartitionTerm(match[1], _column(match[3]), int(match[2]))  # type: ignore[arg-type]
     raise ValueError(f"{_short(text)} is none of {PARTITION_FORMS}")
 
 
 def sort_term(text: str) -> SortTerm:
-    found = re.fullmatch(rf"\s*({_COLUMN})(?:\s+(asc|desc))?\s*", text, re.IGNORECASE)
-    if not found:
+    match = re.fullmatch(rf"\s*({_COLUMN})(?:\s+(asc|desc))?\s*", text, re.IGNORECASE)
+    if not match:
         raise ValueError(f"{_short(text)} is neither `column` nor `column desc`; {COLUMN_FORM}")
-    return SortTerm(_column(found[1]), descending=(found[2] or "").lower() == "desc")
+    return SortTerm(_column(match[1]), descending=(match[2] or "").lower() == "desc")
 
 
 def compaction(text: str) -> Compaction:
     if text in ("binpack", "sort"):
         return Compaction(text)  # type: ignore[arg-type]
-    found = re.fullmatch(rf"\s*zorder\(\s*({_COLUMN}(?:\s*,\s*{_COLUMN})*)\s*\)\s*", text)
-    if not found:
+    match = re.fullmatch(rf"\s*zorder\(\s*({_COLUMN}(?:\s*,\s*{_COLUMN})*)\s*\)\s*", text)
+    if not match:
         raise ValueError(f"{_short(text)} is none of binpack, sort, zorder(a, b); {COLUMN_FORM}")
-    columns = tuple(_column(one) for one in re.findall(_COLUMN, found[1]))
+    columns = tuple(_column(name) for name in re.findall(_COLUMN, match[1]))
     if len(set(columns)) < max(ZORDER_COLUMNS, len(columns)):
         raise ValueError(f"{_short(text)}: zorder needs two different columns or more; one: sort")
     return Compaction("zorder", columns)
 
 
 def written_terms(value: object) -> object:
-    """A text with terms separated by commas as the list that it means.
+    """A text of terms separated by commas, as a list.
 
-    Also where YAML has cut it: to YAML, [bucket(16, x)] is a list of two texts.
+    Also repairs what YAML has split: to YAML, [bucket(16, x)] is a list of two texts.
     """
     if isinstance(value, list) and all(isinstance(item, str | int) for item in value):
         value = ", ".join(map(str, value)) if any(map(_is_cut, value)) else value
     if not isinstance(value, str):
         return value
-    # A comma inside parentheses or backticks separates nothing.
+    # A comma inside parentheses or backticks is not a separator.
     in_parentheses = rf"\((?:{_QUOTED}|[^)`])*\)"
     parts = re.findall(rf"(?:{_QUOTED}|{in_parentheses}|[^,])+", value)
     return [part.strip() for part in parts]
@@ -98,7 +98,7 @@ def _is_cut(part: object) -> bool:
 
 
 def in_sql(column: Column) -> str:
-    """Quoted, for Spark's SQL."""
+    """Quoted, for Spark SQL."""
     return ".".join(map(quoted, column))
 
 

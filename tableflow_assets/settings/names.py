@@ -1,4 +1,4 @@
-"""Names: which topics there can be, and the one table that each of them has to itself."""
+"""Names: which topics are possible, and the table that belongs to each of them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MAX_TOPIC_NAME = 249
 
 
 def is_kafka_name(topic: str) -> bool:
-    """Whether Kafka would let a topic have this name."""
+    """Whether Kafka allows a topic of this name."""
     if topic in {".", ".."} or len(topic) > MAX_TOPIC_NAME:
         return False
     return re.fullmatch(r"[a-zA-Z0-9._-]+", topic) is not None
@@ -55,7 +55,7 @@ def product_name_problem(name: str) -> str:
 
 def _pattern_problem(pattern: str) -> str:
     if pattern.startswith("_"):
-        return "matches nothing: topics that start with _ are internal, and no pattern takes them"
+        return "matches nothing: topics that start with _ are internal, and no pattern matches them"
     if not re.fullmatch(r"([a-zA-Z0-9._*?-]|\[!?[a-zA-Z0-9._-]+\])+", pattern):
         return "not a usable pattern; allowed: letters, digits, . _ - and * ? [abc] [a-z] [!abc]"
     return ""

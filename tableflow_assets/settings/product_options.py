@@ -1,4 +1,4 @@
-"""What can be set for a product in tableflow.yaml. What it is, its .sql file says."""
+"""What can be set for a product in tableflow.yaml. Its .sql file defines the product itself."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from tableflow_assets.settings.blocks import (
 
 
 class ProductOptions(Block):
-    # A file, from the folder of tableflow.yaml on; or a product of the labs. None: that of its own name.
+    # A file, relative to the folder of tableflow.yaml, or a product of the labs. None: the lab's of its name.
     sql: Line | None = None
-    # The topic or product that is meant by a name in the SQL, where it is not the name itself.
+    # By name in the SQL, the topic or product to read, if its name is different.
     inputs: Mapping[str, Line] = Field(default_factory=dict)
     owners: Annotated[tuple[Owner, ...], Field(strict=False)] = ()
     group: Word = "products"

@@ -1,4 +1,4 @@
-"""Iceberg REST catalogs in tableflow.yaml: the one that owns the tables, and others; how they let us in."""
+"""Iceberg REST catalogs in tableflow.yaml, the owner of the tables and others: how to log in."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from tableflow_assets.settings.block import Block, both_or_neither, refused
 from tableflow_assets.settings.blocks import HttpUrl, Identifier, Line
 from tableflow_assets.settings.secret_ref import SecretRef
 
-# What only means something to whoever hands out tokens.
+# Only for the server that issues tokens.
 FOR_TOKENS = ("oauth2_server_uri", "audience", "resource")
 
 
 def _whole_path(path: str) -> str:
     if not path.startswith(("/", "~/")):
-        raise refused("must be a whole path: it is read from other folders, too")
+        raise refused("must be an absolute path: it is read from other folders, too")
     return path
 
 
@@ -25,7 +25,7 @@ WholePath = Annotated[Line, AfterValidator(_whole_path)]
 
 
 class SigV4(Block):
-    """Requests are signed as AWS wants it. Without keys, with those of the machine."""
+    """Requests are signed as AWS requires; without keys, with the machine's own credentials."""
 
     name: Literal["glue", "s3tables", "execute-api"] = "glue"
     region: Line = "us-east-1"
@@ -39,7 +39,7 @@ class SigV4(Block):
 
 
 class RestTls(Block):
-    """Whom we trust, if not whom the machine trusts; and who we are, to those who want to know."""
+    """The authority to trust, if not the machine's; and our certificate, for servers that ask for one."""
 
     ca_file: WholePath | None = None
     client_certificate_file: WholePath | None = None
@@ -52,10 +52,10 @@ class RestTls(Block):
 
 
 class RestAccess(Block):
-    """One way in: a client of OAuth2, a token, or AWS's signatures. Without any, none is asked for."""
+    """At most one way to log in: an OAuth2 client, a token, or AWS's signatures."""
 
     uri: HttpUrl
-    # What the catalog calls its warehouse: a name, an account, an ARN. None: the storage's location.
+    # The catalog's name for its warehouse: a name, an account, an ARN. None: the storage's location.
     warehouse: Line | None = None
     oauth2_server_uri: HttpUrl | None = None
     scope: Line = "catalog"
@@ -68,7 +68,7 @@ class RestAccess(Block):
     tls: RestTls | None = None
 
     @model_validator(mode="after")
-    def _is_one_way_in(self) -> Self:
+    def _has_one_login(self) -> Self:
         both_or_neither(self, "client_id", "client_secret")
         if problems := list(self._problems()):
             raise refused("; ".join(problems))
@@ -77,7 +77,7 @@ class RestAccess(Block):
     def _problems(self) -> Iterator[str]:
         ways = [way for way in ("client_id", "token", "sigv4") if getattr(self, way) is not None]
         if len(ways) > 1:
-            yield f"`{ways[0]}` and `{ways[1]}` are two ways in: keep one"
+            yield f"`{ways[0]}` and `{ways[1]}` are two ways to log in: keep one"
         for key in FOR_TOKENS:
             if getattr(self, key) is not None and self.client_id is None:
                 yield f"`{key}` goes with `client_id` and `client_secret`"

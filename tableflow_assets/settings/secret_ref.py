@@ -1,4 +1,4 @@
-"""Where a secret is: tableflow.yaml names it, and never holds it."""
+"""Where a secret is: tableflow.yaml refers to it, and never contains it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tableflow_assets.settings.block import Block, refused
 
 
 class SecretRef(Block):
-    """A variable of the environment, or a secret of AWS Secrets Manager; read anew when used."""
+    """An environment variable, or a secret of AWS Secrets Manager; read again at every use."""
 
     env: str | None = None
     aws_secret: str | None = None  # its name, or its ARN
@@ -27,7 +27,7 @@ class SecretRef(Block):
         if isinstance(value, dict | SecretRef):
             return value
         raise refused(
-            "a secret must not stand in this file: put it into an environment variable and write"
+            "a secret must not be in this file: put it into an environment variable and write"
             " {env: NAME_OF_THE_VARIABLE}, or into AWS Secrets Manager and write {aws_secret: NAME}"
         )
 
@@ -61,14 +61,14 @@ class SecretRef(Block):
         return self
 
     def resolve(self, client: secrets.MakeClient | None = None) -> str:
-        """The secret itself. What was resolved once is masked in logs and errors from then on.
+        """The secret itself. Once resolved, it is masked in logs and errors.
 
-        ``client``: how AWS Secrets Manager is reached, where not as the machine is.
+        ``client``: for AWS Secrets Manager, if not with the machine's own credentials.
         """
         return masking.remember(self._read(client))
 
     def resolve_name(self, client: secrets.MakeClient | None = None) -> str:
-        """As `resolve`, of a user's or key's name, which is no secret and may be an everyday word."""
+        """As `resolve`, for the name of a user or key, which is not secret and may be an ordinary word."""
         return masking.remember_name(self._read(client))
 
     def _read(self, client: secrets.MakeClient | None) -> str:
@@ -78,7 +78,7 @@ class SecretRef(Block):
 
     @pydantic.model_serializer
     def show(self) -> str:
-        """For people, without asking anybody: AWS is not called."""
+        """For people; makes no request to AWS."""
         if self.env is None:
             return str(self)
         return f"{self} ({'set' if os.environ.get(self.env) else 'not set'})"

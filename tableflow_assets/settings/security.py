@@ -1,4 +1,4 @@
-"""The blocks `kafka` and `registry` of tableflow.yaml: where they are, and how they let us in."""
+"""The blocks `kafka` and `registry` of tableflow.yaml: their addresses, and how to log in."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tableflow_assets.settings.secret_ref import SecretRef
 
 Protocol = Literal["plaintext", "ssl", "sasl_plaintext", "sasl_ssl"]
 Mechanism = Literal["plain", "scram-sha-256", "scram-sha-512", "oauthbearer"]
-# All that says how TLS is done; each part as a file, or as a secret that holds the PEM text.
+# The keys for TLS; each part is a file, or a secret that holds the PEM text.
 AUTHORITY = ("ca_file", "ca")
 CERTIFICATE = ("client_certificate_file", "client_certificate")
 KEY = ("client_key_file", "client_key")
@@ -22,7 +22,7 @@ TLS_KEYS = (*AUTHORITY, *CERTIFICATE, *KEY, "client_key_password")
 
 
 class Tls(Block):
-    """Whom we trust, and who we are. Without an authority, those of the machine are trusted."""
+    """The authority to trust (by default the machine's), and our own certificate."""
 
     ca_file: WholePath | None = None
     ca: SecretRef | None = None
@@ -32,16 +32,16 @@ class Tls(Block):
     client_key: SecretRef | None = None
     client_key_password: SecretRef | None = None
 
-    def _given(self, *keys: str) -> list[str]:
+    def _set_keys(self, *keys: str) -> list[str]:
         return [key for key in keys if getattr(self, key) is not None]
 
     def _tls_problems(self) -> Iterator[str]:
         for pair in (AUTHORITY, CERTIFICATE, KEY):
-            if len(self._given(*pair)) > 1:
+            if len(self._set_keys(*pair)) > 1:
                 yield f"`{pair[0]}` and `{pair[1]}` are two ways to say the same: keep one"
-        if bool(self._given(*CERTIFICATE)) != bool(self._given(*KEY)):
+        if bool(self._set_keys(*CERTIFICATE)) != bool(self._set_keys(*KEY)):
             yield "a client certificate needs its key, and a key its certificate: give both"
-        if self.client_key_password and not self._given(*KEY):
+        if self.client_key_password and not self._set_keys(*KEY):
             yield "`client_key_password` is that of a key: give `client_key_file` or `client_key`"
 
 
@@ -78,17 +78,17 @@ class KafkaSecurity(Tls):
 
     def _sasl_problems(self) -> Iterator[str]:
         if not self.has_sasl:
-            for key in self._given("mechanism", "username", "password", "oauth"):
+            for key in self._set_keys("mechanism", "username", "password", "oauth"):
                 yield f"`{key}` is for SASL, and `protocol: {self.protocol}` has none"
         elif self.mechanism is None:
             yield f"`protocol: {self.protocol}` needs a `mechanism`, such as scram-sha-512"
         elif self.mechanism == "oauthbearer":
             if self.oauth is None:
                 yield "`mechanism: oauthbearer` needs `oauth`: where to get a token"
-            for key in self._given("username", "password"):
+            for key in self._set_keys("username", "password"):
                 yield f"`{key}` is not for `mechanism: oauthbearer`, which has `oauth`"
         else:
-            if len(self._given("username", "password")) < 2:  # noqa: PLR2004  (both)
+            if len(self._set_keys("username", "password")) < 2:  # noqa: PLR2004  (both)
                 yield f"`mechanism: {self.mechanism}` needs `username` and `password`"
             if self.oauth:
                 yield f"`oauth` is for `mechanism: oauthbearer`, not for {self.mechanism}"
@@ -97,7 +97,7 @@ class KafkaSecurity(Tls):
         if self.has_tls:
             yield from super()._tls_problems()
             return
-        for key in self._given(*TLS_KEYS):
+        for key in self._set_keys(*TLS_KEYS):
             yield f"`{key}` is for TLS, and `protocol: {self.protocol}` has none"
         if not self.check_hostname:
             yield f"`check_hostname` is for TLS, and `protocol: {self.protocol}` has none"
@@ -130,7 +130,7 @@ class Registry(Tls):
         if self.logical_cluster and not self.token:
             yield "`logical_cluster` goes with a `token`"
         if self.url.startswith("http://"):
-            for key in self._given(*TLS_KEYS):
+            for key in self._set_keys(*TLS_KEYS):
                 yield f"`{key}` is for TLS: the `url` must begin with https://"
 
 

@@ -47,12 +47,12 @@ class Topic(TopicOptions, ManagedTable):
 
     @property
     def value_subject(self) -> str | None:
-        """The name of the subject that describes the values; None where none does."""
+        """The subject of the values' schema; None if the registry does not describe them."""
         return self._subject("value", self.record) if self.value == "registry" else None
 
     @property
     def key_subject(self) -> str | None:
-        """As above, of the keys. With `key: auto` the registry may not have it."""
+        """As above, for the keys. With `key: auto` the registry may not have it."""
         return self._subject("key", self.key_record) if self.key in ("auto", "registry") else None
 
     def _subject(self, part: str, record: str | None) -> str:
@@ -75,7 +75,7 @@ class SettingsShape(Block):
     defaults: TopicOptions = TopicOptions()
     topics: Mapping[str, TopicOptions] = Field(default_factory=lambda: {"*": TopicOptions()})
     products: Mapping[str, ProductOptions] = Field(default_factory=dict)
-    # Where tables are shown, too, beside the catalog that owns them.
+    # Catalogs that show the tables, besides the one that owns them.
     catalogs: Mapping[Word, PublishingSettings] = Field(default_factory=dict)
 
     @model_validator(mode="before")
@@ -101,7 +101,7 @@ class Settings(SettingsShape):
 
     @property
     def spark_catalog(self) -> str:
-        """The name under which the Spark server, embedded or not, knows the catalog."""
+        """The catalog's name in the Spark server, embedded or not."""
         return self.spark.catalog if self.spark else "lake"
 
     @property
@@ -113,11 +113,11 @@ class Settings(SettingsShape):
         return tuple(name for name in self.topics if is_pattern(name))
 
     def topic_named(self, name: str) -> Topic | None:
-        """The topic with its options, or None if the settings do not choose it."""
+        """The topic with its options, or None if the settings do not select it."""
         entry = self._entry_for(name)
         if entry is None:
             return None
-        table_name(name)  # refuses now, not in mid-run, a name that no table can have
+        table_name(name)  # refuses an impossible table name now, not in the middle of a run
         return Topic(name=name, **dict(self.topics[entry].over(self.defaults)))
 
     def topics_among(self, names: Iterable[str]) -> tuple[Topic, ...]:
@@ -203,19 +203,19 @@ def load_settings(path: Path | None = None) -> Settings:
 def _file_to_read(path: Path | None) -> Path | None:
     if path is not None:
         return path
-    if named := os.environ.get("TABLEFLOW_CONFIG"):
-        return Path(named)
+    if path_in_environment := os.environ.get("TABLEFLOW_CONFIG"):
+        return Path(path_in_environment)
     default = Path("tableflow.yaml")
     return default if default.exists() else None
 
 
 def _state_dir(base: Path, state: str) -> Path:
-    chosen = os.environ.get("TABLEFLOW_STATE") or state
+    folder = os.environ.get("TABLEFLOW_STATE") or state
     try:
-        return (base / Path(chosen).expanduser()).absolute()
+        return (base / Path(folder).expanduser()).absolute()
     except RuntimeError as error:
         raise SettingsError(
-            f"The state folder {chosen!r} cannot be found: {error}",
+            f"The state folder {folder!r} cannot be found: {error}",
             "Set `state` in tableflow.yaml, or TABLEFLOW_STATE, to a path without `~`.",
         ) from error
 
@@ -248,7 +248,7 @@ def _product_name_problems(data: Mapping[str, object]) -> Iterator[Problem]:
 
 
 def _misfits(shape: SettingsShape) -> Iterator[Problem]:
-    """Options that each are right and contradict each other, for a topic or by the defaults."""
+    """Options that are valid alone and contradict each other, for a topic or in the defaults."""
     of_defaults = list(shape.defaults.contradictions())
     yield from (Problem(("defaults", option), why) for option, why, _ in of_defaults)
     for name, entry in shape.topics.items():
@@ -260,10 +260,10 @@ def _misfits(shape: SettingsShape) -> Iterator[Problem]:
                 yield Problem(("topics", name), text)
     yield from _unknown_catalogs(shape)
     if shape.catalog is None:
-        yield from _places_that_the_embedded_catalog_refuses(shape)
+        yield from _locations_with_embedded_catalog(shape)
 
 
-def _places_that_the_embedded_catalog_refuses(shape: SettingsShape) -> Iterator[Problem]:
+def _locations_with_embedded_catalog(shape: SettingsShape) -> Iterator[Problem]:
     entries: dict[tuple[str, ...], TopicOptions] = {("defaults",): shape.defaults}
     entries |= {("topics", name): options for name, options in shape.topics.items()}
     for place, options in entries.items():
@@ -280,7 +280,7 @@ def _unknown_catalogs(shape: SettingsShape) -> Iterator[Problem]:
     ]
     for place, options in entries:
         if unknown := sorted(set(options.catalogs or ()) - set(shape.catalogs)):
-            known = ", ".join(sorted(shape.catalogs)) or "none"
+            names = ", ".join(sorted(shape.catalogs)) or "none"
             yield Problem(
-                (*place, "catalogs"), f"{unknown[0]!r} is not under `catalogs`; there: {known}"
+                (*place, "catalogs"), f"{unknown[0]!r} is not under `catalogs`; there: {names}"
             )

@@ -19,13 +19,13 @@ from tableflow_assets.settings.secret_ref import SecretRef
 
 
 class ExternalVolume(Block):
-    """Where Snowflake finds the files. With neither a role nor an endpoint: it is there already."""
+    """Where Snowflake finds the files. With neither a role nor an endpoint, it exists already."""
 
     name: Identifier = "tableflow"
     base_url: S3Url
     role_arn: RoleArn | None = None
     external_id: ExternalId | None = None
-    # Of a store that speaks S3 and is not AWS's. Snowflake has to reach it, so it is no local one.
+    # Of an S3-compatible store other than AWS. Snowflake has to reach it, so it cannot be a local one.
     endpoint: HttpUrl | None = None
     access_key: SecretRef | None = None
     secret_key: SecretRef | None = None
@@ -58,7 +58,7 @@ class ObjectStoreIntegration(Block):
 
 
 class GlueIntegration(Block):
-    """Snowflake asks AWS Glue. Without a role: the integration is there already."""
+    """Snowflake reads AWS Glue. Without a role, the integration exists already."""
 
     source: Literal["glue"]
     name: Identifier = "tableflow"
@@ -78,7 +78,7 @@ class GlueIntegration(Block):
 
 
 class RestIntegration(Block):
-    """Snowflake asks an Iceberg REST catalog. Without an address: the integration is there already."""
+    """Snowflake reads an Iceberg REST catalog. Without a `uri`, the integration exists already."""
 
     source: Literal["rest"]
     name: Identifier = "tableflow"
@@ -87,7 +87,7 @@ class RestIntegration(Block):
     prefix: Line | None = None
     namespace: Line | None = None  # None: that of the catalog that owns the tables
     api: Literal["public", "aws_api_gateway", "aws_glue"] = "public"
-    # One of: OAuth for machines, a bearer token, a role that signs as AWS wants it.
+    # One of: an OAuth client, a bearer token, a role for AWS's signatures.
     client_id: SecretRef | None = None
     client_secret: SecretRef | None = None
     oauth2_server_uri: HttpUrl | None = None
@@ -124,14 +124,14 @@ class SnowflakeSettings(Block):
     private_key: SecretRef  # PEM, PKCS 8
     private_key_passphrase: SecretRef | None = None
     role: Line | None = None
-    warehouse: Line | None = None  # None: the user's default. Tables are not made without one.
+    warehouse: Line | None = None  # None: the user's default. Creating tables needs one.
     database: Identifier
     # None: the namespace of the tables.
     schema_name: Identifier | None = Field(default=None, alias="schema")
     integration: Integration = ObjectStoreIntegration(source="object_store")
     # None: the REST catalog gives Snowflake credentials for the files.
     external_volume: ExternalVolume | None = None
-    # Where the account's own address is not the way: private link, a proxy.
+    # If not the account's own address: private link, a proxy.
     endpoint: HttpUrl | None = None
     # For one statement. A refresh after many new files takes longer than most.
     statement_seconds: int = Field(default=30, ge=5, le=3600)

@@ -17,21 +17,21 @@ class TopicOptions(TableOptions):
     """What can be set for a topic, or for all in `defaults`."""
 
     mode: Mode = "append"
-    # What the bytes of a value are: described by the registry, or by nobody.
+    # How values are encoded: as the registry says, or without a schema.
     value: Literal["registry", "json", "string", "raw"] = "registry"
-    # auto: as the registry says where it has a subject for the keys, else raw.
+    # auto: as the registry says if it has a subject for the keys, else raw.
     key: Literal["auto", "registry", "json", "string", "raw"] = "auto"
     # Confluent's strategies to name the subject of a record.
     subject_name: Literal["topic", "record", "topic_record"] = "topic"
-    # The full name of the values' record. Of Protobuf: the message, if not the first of its file.
+    # The full name of the values' record. For Protobuf: the message, if not the first of its file.
     record: Line | None = None
     key_record: Line | None = None
     bad_records: Literal["dead_letter", "skip", "suspend"] = "dead_letter"
-    # The share of a run's records above which their being dead letters is an error, not a warning.
+    # The share of dead letters in a run above which they are an error, not a warning.
     dead_letter_threshold: Annotated[float, Field(ge=0, le=1)] = 0.01
     # None: the day of the topic's first record. Kafka's timestamps count from 1970.
     first_window: Annotated[date, Field(ge=date(1970, 1, 1))] | None = None
-    # The upper limit refuses a slip of the keyboard.
+    # The upper limit catches typing errors.
     max_records: Annotated[int, Field(gt=0, le=1_000_000_000)] = 1_000_000
     max_bytes: Annotated[int, Field(gt=0, le=2**40)] = 2**30
 
@@ -41,12 +41,12 @@ class TopicOptions(TableOptions):
 
     def over(self, defaults: TopicOptions) -> TopicOptions:
         """These options, and those of the defaults where nothing is set here."""
-        chosen = {name: getattr(defaults, name) for name in defaults.model_fields_set}
-        chosen |= {name: getattr(self, name) for name in self.model_fields_set}
-        return TopicOptions.model_validate(chosen)
+        options = {name: getattr(defaults, name) for name in defaults.model_fields_set}
+        options |= {name: getattr(self, name) for name in self.model_fields_set}
+        return TopicOptions.model_validate(options)
 
     def contradictions(self) -> Iterator[tuple[str, str, str]]:
-        """The option, what is wrong with it, and how a topic says that it does not want it."""
+        """The option, what is wrong with it, and how a topic can turn it off."""
         if self.is_keyed and self.retention is not None:
             why = f"not with `mode: {self.mode}`: the rows of keys do not age"
             yield "retention", why, "retention: null"

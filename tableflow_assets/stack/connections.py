@@ -1,4 +1,4 @@
-"""Where the servers are: from the settings, or from the embedded stack where the settings are silent."""
+"""Where the servers are: from the settings, or else from the embedded stack."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def registry_address(settings: Settings) -> str:
 
 
 def kafka_access(settings: Settings) -> KafkaAccess:
-    """How to get at the cluster. Its address alone is enough for the embedded one."""
+    """How to connect to the cluster. The embedded one needs no more than its address."""
     security = settings.kafka.security if settings.kafka else None
     return KafkaAccess(kafka_address(settings), security)
 

@@ -47,7 +47,7 @@ retention:
 
 
 class DagsterServer(Server):
-    """What the three have in common: the instance, and the way to the settings."""
+    """What the three have in common: the instance, and the path of the settings."""
 
     # The code server would wait a minute for a run. A run may be killed at any moment: its table
     # has the commit whole or not at all, and the next run goes on from there.
@@ -55,7 +55,7 @@ class DagsterServer(Server):
 
     def __init__(self, state: StackState) -> None:
         super().__init__(state)
-        # Asked now: a server that is started again must find the settings of its first start.
+        # Resolved now: a restarted server must find the settings of its first start.
         self._settings_file = Path(
             os.environ.get("TABLEFLOW_CONFIG") or "tableflow.yaml"
         ).absolute()
@@ -71,7 +71,7 @@ class DagsterServer(Server):
             self._create_instance()
 
     def _create_instance(self) -> None:
-        """Once and alone: two Dagster processes that find no database both create one, and clash."""
+        """Once, and one at a time: two Dagster processes that find no database both create one, and clash."""
         created = self.home / "created"
         if not created.exists():
             self._run_beforehand("dagster", "instance", "info")
@@ -88,7 +88,7 @@ class DagsterServer(Server):
         if finished.returncode != 0:
             raise StackError(
                 f"Dagster's instance cannot be used: {finished.stderr[-500:]}",
-                f"Look at {self.home}; if it holds nothing of worth, remove it and start again.",
+                f"Look at {self.home}; if it holds nothing of value, remove it and start again.",
             )
 
     @property
@@ -109,9 +109,7 @@ class DagsterServer(Server):
             "TABLEFLOW_STATE": str(self.state.folder),
             "TABLEFLOW_WEBSERVER_URL": self.webserver_address,
             # The servers start in folders of their own: a file found here must be found there too.
-            **(
-                {"TABLEFLOW_CONFIG": str(known)} if (known := self._settings_file).is_file() else {}
-            ),
+            **({"TABLEFLOW_CONFIG": str(file)} if (file := self._settings_file).is_file() else {}),
         }
 
 
@@ -170,14 +168,14 @@ class Daemon(DagsterServer):
         self._is_first_start = False
 
     def _is_new_instance(self) -> bool:
-        started = self.state.supervisor.created if self.state.supervisor else 0
-        return (self.home / "created").stat().st_mtime > started
+        supervisor_start = self.state.supervisor.created if self.state.supervisor else 0
+        return (self.home / "created").stat().st_mtime > supervisor_start
 
     def command(self) -> list[str]:
         return [sys.executable, "-m", "dagster._daemon", "run", "-w", str(self.workspace)]
 
     def check(self) -> None:
-        """The daemons that the path needs have reported since this process started.
+        """The daemons that we need have reported since this process started.
 
         The scheduler's first report may take a minute, and nothing waits for it.
         """
@@ -186,12 +184,12 @@ class Daemon(DagsterServer):
         url = f"{self.webserver_address}/graphql"
         answer = httpx.post(url, json={"query": query}, timeout=20).raise_for_status().json()
         statuses = answer["data"]["instance"]["daemonHealth"]["allDaemonStatuses"]
-        started = self.state.processes[self.name].created
+        process_start = self.state.processes[self.name].created
         silent = [
             status["daemonType"]
             for status in statuses
             if status["daemonType"] in NEEDED_DAEMONS
-            and (status["lastHeartbeatTime"] or 0) < started
+            and (status["lastHeartbeatTime"] or 0) < process_start
         ]
         if silent:
             raise ValueError(f"these daemons have not reported yet: {', '.join(silent)}")
@@ -210,4 +208,4 @@ class LabGenerators(DagsterServer):
         return [sys.executable, "-m", "tableflow_assets.cli", *produce]
 
     def check(self) -> None:
-        """A worker, not a server: it is ready when it lives."""
+        """A worker, not a server: it is ready as soon as it runs."""

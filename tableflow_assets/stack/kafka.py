@@ -50,16 +50,16 @@ class KafkaServer(Server):
     def _format_storage(self) -> None:
         cluster_id = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         tool = ("kafka.tools.StorageTool", "format", "--ignore-formatted", "--standalone")
-        # In one argument with its name: one in 64 ids begins with a dash, like an option.
-        named = f"--cluster-id={cluster_id}"
-        command = [*self._java(), *tool, named, "-c", str(self._properties_file)]
+        # One argument: an id in 64 begins with a dash, and would be taken for an option.
+        id_option = f"--cluster-id={cluster_id}"
+        command = [*self._java(), *tool, id_option, "-c", str(self._properties_file)]
         if (self.folder / "data" / "meta.properties").exists():
             return
         formatted = subprocess.run(command, capture_output=True, text=True, check=False)
         if formatted.returncode != 0:
             raise StackError(
                 f"Kafka's storage folder could not be formatted: {formatted.stderr.strip()}",
-                f"Look at {self.folder}; if it holds nothing of worth, remove it and start again.",
+                f"Look at {self.folder}; if it holds nothing of value, remove it and start again.",
             )
 
     def _properties(self) -> str:

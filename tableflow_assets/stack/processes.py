@@ -1,7 +1,7 @@
 """Ending processes, each by its own pid.
 
-Every server leads a session of its own. So whatever it started, such as the runs of Dagster's code
-server, is known as its own even after the server itself has died.
+Every server leads its own session. So the processes it started, such as the runs of Dagster's code server,
+can be found even after the server itself has died.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from contextlib import suppress
 
 import psutil
 
-KILL_SECONDS = 5  # even a killed process takes a moment to go
+KILL_SECONDS = 5  # even a killed process takes a moment to exit
 
 
 def end_sessions(patience: Mapping[int, float]) -> None:
@@ -22,12 +22,12 @@ def end_sessions(patience: Mapping[int, float]) -> None:
     for process in members:
         with suppress(psutil.NoSuchProcess):
             process.terminate()
-    asked = time.monotonic()
+    start = time.monotonic()
     for process, leader in sorted(members.items(), key=lambda member: patience[member[1]]):
-        remaining = patience[leader] - (time.monotonic() - asked)
+        seconds_left = patience[leader] - (time.monotonic() - start)
         with suppress(psutil.NoSuchProcess):
             try:
-                process.wait(max(remaining, 0))
+                process.wait(max(seconds_left, 0))
             except psutil.TimeoutExpired:
                 process.kill()
     psutil.wait_procs(members, timeout=KILL_SECONDS)

@@ -13,7 +13,7 @@ from tableflow_assets.stack.server import Server, write_private
 BUCKET = "lake"
 REGION = "us-east-1"
 PROBE_KEY = "tableflow-probe"
-# Of the store: its objects. Of the catalog: its tables, by the names that S3 Tables has for rights.
+# Rights on the store's objects, and on the catalog's tables (with the names of S3 Tables).
 READER_ACTIONS = (
     "Read",
     "List",
@@ -27,7 +27,7 @@ READER_ACTIONS = (
 
 class SeaweedServer(Server):
     name = "seaweed"
-    stop_seconds = 2  # it would drain for 15 s; what it has acknowledged is safe without
+    stop_seconds = 2  # it would drain for 15 s; acknowledged writes are safe without
 
     @property
     def address(self) -> str:
@@ -63,7 +63,7 @@ class SeaweedServer(Server):
             "volume.port.grpc": ports["weed_volume_grpc"],
             "filer.port": ports["weed_filer"],
             "filer.port.grpc": ports["weed_filer_grpc"],
-            # Everybody on the machine could read and change everything there, without any key.
+            # Anybody on the machine could read and change everything there, without a key.
             "filer.disableHttp": "true",
             "volume.max": 50,
             "master.volumeSizeLimitMB": 256,

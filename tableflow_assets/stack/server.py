@@ -1,4 +1,4 @@
-"""What the supervisor knows of a server: how to start it, and how to tell that it truly works."""
+"""What the supervisor knows about a server: how to start it, and how to tell that it really works."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Server(ABC):
 
     name: str
     needs: tuple[str, ...] = ()  # servers that must be ready before this one can become ready
-    starts_after_needs = False  # False: starts at once and waits, which is faster where it can
+    starts_after_needs = False  # False: starts at once and waits, which is faster if the server can
     stop_seconds: float = 15  # after that, it is killed
     start_seconds: float = 180  # generous: machines are shared
 

@@ -1,4 +1,4 @@
-"""Spark Connect: one long-lived JVM, so that a run costs a session and not a start."""
+"""Spark Connect: one long-lived JVM, so that a run only opens a session."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OPENED_PACKAGES = (
     *("java.util", "java.util.concurrent", "java.util.concurrent.atomic", "jdk.internal.ref"),
     *("sun.nio.ch", "sun.nio.cs", "sun.security.action", "sun.util.calendar"),
 )
-# Avro makes room for as much as a value claims to need: a corrupt length must not end the server.
+# Avro allocates as much as a value claims to need: a corrupt length must not crash the server.
 AVRO_LIMITS = {
     "string.maxLength": 100 * 2**20,
     "bytes.maxLength": 100 * 2**20,
@@ -70,13 +70,13 @@ class SparkServer(Server):
         ]
 
     def environment(self) -> dict[str, str]:
-        # Without PYSPARK_PYTHON the server's workers would take whatever python3 is on the PATH.
+        # Without PYSPARK_PYTHON the server's workers would use whatever python3 is on the PATH.
         return {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
 
     def check(self) -> None:
         from pyspark.sql.connect.session import SparkSession
 
-        # First: the session's own patience grows to most of a minute between two tries.
+        # First, because the session's own retries wait up to most of a minute.
         ensure_spark_answers(self.address)
         session = SparkSession.builder.remote(self.address).create()
         try:

@@ -1,7 +1,7 @@
-"""What a Spark Connect server has to be told of the catalog and the object store.
+"""The properties a Spark Connect server needs for the catalog and the object store.
 
-The embedded server and one of your own get the same properties from here; only that for the latter, secrets
-are the names of where they are kept: whoever runs the server puts them there.
+The embedded server and one of your own get the same properties from here; but for the latter, secrets are
+placeholders that say where they are kept: whoever runs the server fills them in.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ EXTENSIONS = (
 )
 EMBEDDED = "key of the embedded stack"
 S3A = "org.apache.hadoop.fs.s3a"
-# What Spark's logs, plans and UI show only as asterisks: its own default, and how a Kafka client logs in.
+# Redacted in Spark's logs, plans and UI: its own default, and the login of Kafka clients.
 SECRET_OPTIONS = "(?i)secret|password|token|access[.]?key|credential|jaas|keystore"  # noqa: S105  (names)
 
 
 def spark_properties(settings: Settings) -> dict[str, str]:
-    """For a Spark server of your own; asks nobody, and holds no secret."""
+    """For a Spark server of your own; makes no request, and contains no secret."""
     return _properties(settings.spark_catalog, _catalog(settings), _storage(settings))
 
 
@@ -55,7 +55,7 @@ def _properties(name: str, connection: CatalogConnection, storage: S3Connection)
 def _of_catalog(connection: CatalogConnection, storage: S3Connection) -> dict[str, str]:
     credential = f"{connection.client_id}:{connection.client_secret}"
     has_client, signing = connection.client_id is not None, connection.sigv4
-    return _given(
+    return _without_none(
         {
             "type": "rest",
             "uri": connection.uri,
@@ -71,7 +71,7 @@ def _of_catalog(connection: CatalogConnection, storage: S3Connection) -> dict[st
             "rest.signing-region": signing.region if signing else None,
             "rest.access-key-id": signing.access_key if signing else None,
             "rest.secret-access-key": signing.secret_key if signing else None,
-            # Another session's commit must be seen at once: ours plan on what the table says now.
+            # Another session's commit must be visible at once: we plan on the table's current state.
             "cache-enabled": "false",
         }
     )
@@ -79,13 +79,13 @@ def _of_catalog(connection: CatalogConnection, storage: S3Connection) -> dict[st
 
 def _of_iceberg(storage: S3Connection) -> dict[str, str]:
     role = storage.role_arn is not None
-    return _given(
+    return _without_none(
         {
             "io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
             "client.region": storage.region,
             "s3.endpoint": storage.endpoint,
             "s3.path-style-access": "true" if storage.path_style else None,
-            # With a role these would win over it. It is assumed by what the server itself runs as.
+            # These would take precedence over a role, which the server assumes with its own identity.
             "s3.access-key-id": None if role else storage.access_key,
             "s3.secret-access-key": None if role else storage.secret_key,
             "client.factory": "org.apache.iceberg.aws.AssumeRoleAwsClientFactory" if role else None,
@@ -103,7 +103,7 @@ def _of_hadoop(storage: S3Connection) -> dict[str, str]:
     """For Delta, which reads and writes through Hadoop's file systems."""
     role = storage.role_arn is not None
     algorithm = {"s3": "AES256", "kms": "SSE-KMS", None: None}
-    return _given(
+    return _without_none(
         {
             "impl": f"{S3A}.S3AFileSystem",
             "endpoint": storage.endpoint,
@@ -117,7 +117,7 @@ def _of_hadoop(storage: S3Connection) -> dict[str, str]:
             "assumed.role.arn": storage.role_arn,
             "assumed.role.external.id": storage.external_id,
             "assumed.role.session.name": SESSION_NAME if role else None,
-            # Without a region of its own, Hadoop asks the STS of the whole world.
+            # Otherwise Hadoop uses the global STS endpoint.
             "assumed.role.sts.endpoint": f"sts.{storage.region}.amazonaws.com" if role else None,
             "assumed.role.sts.endpoint.region": storage.region if role else None,
             "encryption.algorithm": algorithm[storage.sse],
@@ -126,12 +126,12 @@ def _of_hadoop(storage: S3Connection) -> dict[str, str]:
     )
 
 
-def _given(values: dict[str, str | None]) -> dict[str, str]:
+def _without_none(values: dict[str, str | None]) -> dict[str, str]:
     return {key: value for key, value in values.items() if value is not None}
 
 
 class _Unread(Reader):
-    """Where the secret is, in place of the secret."""
+    """Keeps the reference in place of the secret."""
 
     def secret(self, reference: SecretRef) -> str:
         return f"<{reference}>"
@@ -142,12 +142,12 @@ class _Unread(Reader):
 def _storage(settings: Settings) -> S3Connection:
     if settings.warehouse is not None:
         return storage_of(settings.warehouse, _Unread())
-    found = embedded.storage(embedded.state_of(settings))
-    return replace(found, access_key=f"<{EMBEDDED}>", secret_key=f"<{EMBEDDED}>")
+    storage = embedded.storage(embedded.state_of(settings))
+    return replace(storage, access_key=f"<{EMBEDDED}>", secret_key=f"<{EMBEDDED}>")
 
 
 def _catalog(settings: Settings) -> CatalogConnection:
     if settings.catalog is not None:
         return catalog_of(settings.catalog, settings.namespace, _Unread())
-    found = embedded.catalog(embedded.state_of(settings), settings.namespace)
-    return replace(found, client_id=f"<{EMBEDDED}>", client_secret=f"<{EMBEDDED}>")
+    catalog = embedded.catalog(embedded.state_of(settings), settings.namespace)
+    return replace(catalog, client_id=f"<{EMBEDDED}>", client_secret=f"<{EMBEDDED}>")

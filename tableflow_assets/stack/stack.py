@@ -1,4 +1,4 @@
-"""The embedded stack as one thing: what is in it, and in which forms it can be started."""
+"""The embedded stack as a whole: its servers, and the variants in which it can be started."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ PORT_NAMES = (
     "webserver",
 )
 
-# Below those that Linux gives to outgoing connections: one of these could take a port between our
+# Below the range that Linux uses for outgoing connections: one of those could take a port between our
 # choice and the server's start.
 PORTS = range(20_000, 32_000)
 ATTEMPTS = 1000
@@ -43,7 +43,7 @@ ATTEMPTS = 1000
 
 @dataclass
 class ProcessRecord:
-    """A process that a stack started: pid and start time together name it for good."""
+    """A process that a stack started, identified by pid and start time together."""
 
     pid: int
     created: float
@@ -52,15 +52,15 @@ class ProcessRecord:
     def find(self) -> psutil.Process | None:
         try:
             process = psutil.Process(self.pid)
-            same = abs(process.create_time() - self.created) < 1
-            return process if same and process.status() != psutil.STATUS_ZOMBIE else None
+            is_same = abs(process.create_time() - self.created) < 1
+            return process if is_same and process.status() != psutil.STATUS_ZOMBIE else None
         except psutil.NoSuchProcess:
             return None
 
 
 @dataclass
 class StackState:
-    """``stack.json`` in the state folder; only its owner may read it, for it holds the credentials."""
+    """``stack.json`` in the state folder; readable only by its owner, because it holds the credentials."""
 
     folder: Path
     ports: dict[str, int] = field(default_factory=dict)
@@ -75,16 +75,16 @@ class StackState:
 
     @classmethod
     def load(cls, folder: Path) -> StackState:
-        """The state in this folder; a fresh one where there is none."""
+        """The state in this folder, or a fresh one."""
         path = folder / "stack.json"
         if not path.exists():
             return cls(folder)
-        known = json.loads(path.read_text())
-        supervisor = known.pop("supervisor")
-        processes = {k: ProcessRecord(**v) for k, v in known.pop("processes").items()}
+        content = json.loads(path.read_text())
+        supervisor = content.pop("supervisor")
+        processes = {k: ProcessRecord(**v) for k, v in content.pop("processes").items()}
         return cls(
             folder,
-            **known,
+            **content,
             supervisor=ProcessRecord(**supervisor) if supervisor else None,
             processes=processes,
         )
@@ -111,7 +111,7 @@ class StackState:
             ) from error
 
     def choose_ports_and_keys(self) -> None:
-        """Choose what is not chosen yet; keep last time's ports where they are still free."""
+        """Choose what is not chosen yet; keep the last start's ports if they are still free."""
         self.access_key = self.access_key or secrets.token_hex(10)
         self.secret_key = self.secret_key or secrets.token_hex(20)
         self.reader_access_key = self.reader_access_key or secrets.token_hex(10)
@@ -127,23 +127,23 @@ class StackState:
         return self.folder / "logs" / f"{server}.log"
 
 
-def _free_ports(wanted: dict[str, int]) -> dict[str, int]:
-    """A free loopback port for every name. All stay bound until all are chosen, so none repeats."""
-    held: list[socket.socket] = []
+def _free_ports(preferred: dict[str, int]) -> dict[str, int]:
+    """A free loopback port for every name. All stay bound until all are chosen, so none is used twice."""
+    listeners: list[socket.socket] = []
     ports = {}
     candidates = random.sample(PORTS, ATTEMPTS)
     try:
         for name in PORT_NAMES:
-            listener = _bind(wanted.get(name) or candidates.pop())
+            listener = _bind(preferred.get(name) or candidates.pop())
             while listener is None and candidates:
                 listener = _bind(candidates.pop())
             if listener is None:
                 raise StackError("No free port on the loopback interface.", "End other servers.")
-            held.append(listener)
+            listeners.append(listener)
             ports[name] = int(listener.getsockname()[1])
         return ports
     finally:
-        for listener in held:
+        for listener in listeners:
             listener.close()
 
 
@@ -161,7 +161,7 @@ def _bind(port: int) -> socket.socket | None:
 
 
 def lock_folder(folder: Path) -> IO[str]:
-    """At most one supervisor a state folder; the lock goes with the process that holds it."""
+    """At most one supervisor per state folder; the lock ends with the process that holds it."""
     file = (folder / "lock").open("w")
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

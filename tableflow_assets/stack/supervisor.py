@@ -1,4 +1,4 @@
-"""Starts the servers in order of need, watches them, restarts what dies, stops them in reverse."""
+"""Starts the servers in dependency order, watches and restarts them, and stops them in reverse."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tableflow_assets.stack.state import ProcessRecord, StackState, lock_folder
 
 POLL_SECONDS = 0.5
 STOP_SECONDS = 5
-RESTART_LIMIT = 5  # this many deaths within RESTART_WINDOW: the server cannot live, say so
+RESTART_LIMIT = 5  # this many deaths within RESTART_WINDOW: give up and say so
 RESTART_WINDOW = 120
 
 Report = Callable[[str], None]
@@ -33,7 +33,8 @@ OnReady = Callable[[str, float], None]  # a server's name, and the seconds since
 class _Running:
     server: Server
     process: subprocess.Popen[bytes] | None = None
-    sessions: list[int] = field(default_factory=list)  # one a start; a session outlives its leader
+    # One per start; a session outlives its leader.
+    sessions: list[int] = field(default_factory=list)
     ready: threading.Event = field(default_factory=threading.Event)
     deaths: deque[float] = field(default_factory=lambda: deque(maxlen=RESTART_LIMIT))
     failure: Exception | None = None
@@ -76,7 +77,7 @@ class Supervisor:
         self.stop()
 
     def start(self) -> None:
-        """Returns when every server does its work; raises, naming its log, if one does not."""
+        """Returns when every server works; if one does not, raises an error that names its log."""
         self._started = time.monotonic()
         self.state.make_folder()
         self._lock = lock_folder(self.state.folder)
@@ -97,7 +98,7 @@ class Supervisor:
         self._save()
 
     def stop(self) -> None:
-        """End what was started, by its own pid, dependants first. Safe to call at any moment."""
+        """End what was started, by its own pid, dependents first. Safe to call at any time."""
         self._stopping.set()
         for thread in self._threads:
             thread.join()
@@ -117,7 +118,7 @@ class Supervisor:
     def is_ready(self, name: str) -> bool:
         return self._running[name].ready.is_set()
 
-    # -- one thread a server ------------------------------------------------------------------
+    # -- one thread per server ----------------------------------------------------------------
 
     def _look_after(self, running: _Running) -> None:
         try:
@@ -142,10 +143,10 @@ class Supervisor:
                 f"Read {self.state.log_of(name)}",
             )
         self._report(f"{_now()} {name} died ({_cause(exit_code)}); starting it again")
-        started = time.monotonic()
+        restart_time = time.monotonic()
         self._bring_up(running)
         if not self._stopping.is_set():
-            self._report(f"{_now()} {name} is back after {time.monotonic() - started:.0f} s")
+            self._report(f"{_now()} {name} is back after {time.monotonic() - restart_time:.0f} s")
 
     def _bring_up(self, running: _Running) -> None:
         running.server.prepare()
@@ -176,9 +177,9 @@ class Supervisor:
                 start_new_session=True,  # the terminal's Ctrl-C is for the supervisor alone
             )
         running.sessions.append(running.process.pid)
-        known = self.state.processes.get(server.name)
+        record = self.state.processes.get(server.name)
         created = psutil.Process(running.process.pid).create_time()
-        restarts = known.restarts + 1 if known else 0
+        restarts = record.restarts + 1 if record else 0
         self.state.processes[server.name] = ProcessRecord(running.process.pid, created, restarts)
         self._save()
 
@@ -197,8 +198,8 @@ class Supervisor:
             try:
                 server.check()
             except ImportError:
-                raise  # a broken installation does not mend itself
-            except Exception as error:  # any other reason is a reason to ask again
+                raise  # a broken installation does not fix itself
+            except Exception as error:  # anything else may pass: check again
                 reason = error
             else:
                 if not running.deaths:
@@ -224,27 +225,27 @@ class Supervisor:
                 raise running.failure
 
     def _levels_of_need(self) -> list[list[_Running]]:
-        """Servers that need nothing, then those that need only these, and so on."""
+        """Servers without dependencies, then those that only depend on them, and so on."""
         levels: list[list[_Running]] = []
         pending = list(self._running.values())
         while pending:
-            named = {running.server.name for running in pending}
-            levels.append([r for r in pending if not named & set(r.server.needs)])
+            names = {running.server.name for running in pending}
+            levels.append([r for r in pending if not names & set(r.server.needs)])
             pending = [running for running in pending if running not in levels[-1]]
         return levels
 
     def _end_leftovers(self) -> None:
         """A supervisor that was killed outright leaves its servers behind."""
-        # A pid that is in use by another process was given anew: that one is none of ours.
-        left = {
+        # A pid now used by another process has been reused: that process is not ours.
+        pids = {
             name: record.pid
             for name, record in self.state.processes.items()
             if record.find() is not None or not psutil.pid_exists(record.pid)
         }
-        alive = [name for name, pid in left.items() if psutil.pid_exists(pid)]
+        alive = [name for name, pid in pids.items() if psutil.pid_exists(pid)]
         if alive:
             self._report(f"{_now()} ending what an interrupted run left: {', '.join(alive)}")
-        end_sessions(dict.fromkeys(left.values(), STOP_SECONDS))
+        end_sessions(dict.fromkeys(pids.values(), STOP_SECONDS))
 
 
 def _cause(exit_code: int) -> str:

@@ -68,8 +68,8 @@ def a_table() -> tuple[str, str]:
 def test_a_client_asks_for_one_token_with_all_that_is_known(
     gate: Gate, rest_storage: S3Connection
 ) -> None:
-    known = connection(gate, scope="PRINCIPAL_ROLE:ALL", audience="lake", resource="urn:lake")
-    RestCatalog(known, rest_storage).ensure_namespace()
+    access = connection(gate, scope="PRINCIPAL_ROLE:ALL", audience="lake", resource="urn:lake")
+    RestCatalog(access, rest_storage).ensure_namespace()
     assert gate.grants == [
         {
             "grant_type": "client_credentials",
@@ -162,10 +162,10 @@ def test_a_client_that_is_no_longer_known_is_refused_and_not_asked_for_ever(
 ) -> None:
     gate.clients["me"] = Client("changed")
     gate.withdraw_tokens()
-    with pytest.raises(AccessRefused, match="invalid_client") as refused:
+    with pytest.raises(AccessRefused, match="invalid_client") as excinfo:
         owner.find("anything")
-    assert "`catalog:`" in refused.value.next_step
-    assert SECRET not in str(refused.value)
+    assert "`catalog:`" in excinfo.value.next_step
+    assert SECRET not in str(excinfo.value)
     assert len(gate.grants) <= 3
 
 
@@ -189,14 +189,14 @@ def settings(gate: Gate, **more: object) -> OtherRestSettings:
 
 
 def test_a_token_that_was_given_is_used_as_it_is(gate: Gate, rest_storage: S3Connection) -> None:
-    given = CatalogConnection(gate.address, "shop", token=gate.give_token("me"))
-    owner = RestCatalog(given, rest_storage)
+    access = CatalogConnection(gate.address, "shop", token=gate.give_token("me"))
+    owner = RestCatalog(access, rest_storage)
     owner.ensure_namespace()
     assert (owner.find("anything"), gate.grants) == (None, [])
     gate.withdraw_tokens()
-    with pytest.raises(AccessRefused, match="gives no access") as refused:
+    with pytest.raises(AccessRefused, match="gives no access") as excinfo:
         owner.find("anything")
-    assert str(given.token) not in str(refused.value)
+    assert str(access.token) not in str(excinfo.value)
 
 
 def test_without_credentials_none_are_sent(rest_server: str, rest_storage: S3Connection) -> None:
@@ -252,9 +252,9 @@ def test_tls_needs_the_right_authority_and_our_certificate(
         RestCatalog(replace(connection(gate), tls=ours), rest_storage).ensure_namespace()
         OtherRestCatalog("other", settings(gate, tls=ours.model_dump()), rest_storage).probe()
         untrusted = RestCatalog(connection(gate), rest_storage)
-        with pytest.raises(AccessRefused, match="CERTIFICATE_VERIFY_FAILED") as refused:
+        with pytest.raises(AccessRefused, match="CERTIFICATE_VERIFY_FAILED") as excinfo:
             untrusted.find("anything")
-        assert "`tls`" in refused.value.next_step
+        assert "`tls`" in excinfo.value.next_step
         with pytest.raises(CatalogRefused, match="CERTIFICATE_VERIFY_FAILED"):
             OtherRestCatalog("other", settings(gate), rest_storage).probe()
         nobody = replace(connection(gate), tls=RestTls(ca_file=pem.ca))
@@ -285,16 +285,16 @@ def test_a_catalog_that_hangs_is_not_waited_for(
     ("block", "why"),
     [
         ({"client_id": {"env": "A"}}, "needs both client_id and client_secret"),
-        ({"token": {"env": "A"}, "sigv4": {}}, "`token` and `sigv4` are two ways in"),
+        ({"token": {"env": "A"}, "sigv4": {}}, "`token` and `sigv4` are two ways to log in"),
         (
             {"token": {"env": "A"}, "client_id": {"env": "A"}, "client_secret": {"env": "A"}},
-            "`client_id` and `token` are two ways in",
+            "`client_id` and `token` are two ways to log in",
         ),
         ({"audience": "lake"}, "`audience` goes with `client_id`"),
         ({"oauth2_server_uri": "http://there"}, "`oauth2_server_uri` goes with `client_id`"),
-        ({"token": "in plain sight"}, "a secret must not stand in this file"),
+        ({"token": "in plain sight"}, "a secret must not be in this file"),
         ({"tls": {"ca_file": "/ca.pem"}}, "needs a `uri` that begins with https"),
-        ({"uri": "https://there", "tls": {"ca_file": "ca.pem"}}, "must be a whole path"),
+        ({"uri": "https://there", "tls": {"ca_file": "ca.pem"}}, "must be an absolute path"),
         (
             {"uri": "https://there", "tls": {"client_key_file": "/key.pem"}},
             "needs both client_certificate_file and client_key_file",
@@ -307,10 +307,10 @@ def test_settings_that_contradict_themselves_are_refused(
     block: dict[str, object], why: str
 ) -> None:
     for kind, more in ((Catalog, {}), (OtherRestSettings, {"type": "rest"})):
-        with pytest.raises(ValidationError) as refused:
+        with pytest.raises(ValidationError) as excinfo:
             kind.model_validate({"uri": "http://there", **more, **block})
-        assert why in str(refused.value)
-        assert "in plain sight" not in str(refused.value)
+        assert why in str(excinfo.value)
+        assert "in plain sight" not in str(excinfo.value)
 
 
 def test_settings_become_a_connection_without_showing_secrets(
@@ -323,11 +323,11 @@ def test_settings_become_a_connection_without_showing_secrets(
     signed = catalog_of(Catalog.model_validate(block), "shop")
     assert signed.sigv4 == Signing("glue", "r", "an id", SECRET)
     assert signed.warehouse == "123456789012"
-    given = catalog_of(
+    access = catalog_of(
         Catalog.model_validate({"uri": "https://there", "token": {"env": "B"}}), "shop"
     )
-    assert given.token == SECRET
-    assert SECRET not in repr(signed) + repr(given)
+    assert access.token == SECRET
+    assert SECRET not in repr(signed) + repr(access)
 
 
 def test_the_catalogs_own_name_of_the_warehouse_is_what_it_is_asked_for(
@@ -335,8 +335,8 @@ def test_the_catalogs_own_name_of_the_warehouse_is_what_it_is_asked_for(
 ) -> None:
     RestCatalog(connection(gate, warehouse="the lake"), rest_storage).ensure_namespace()
     RestCatalog(connection(gate), rest_storage).ensure_namespace()
-    asked = [path for _, path in gate.requests if "/v1/config" in path]
-    assert asked == [
+    paths = [path for _, path in gate.requests if "/v1/config" in path]
+    assert paths == [
         "/v1/config?warehouse=the+lake",
         "/v1/config?warehouse=s3%3A%2F%2Flake%2F",
     ]

@@ -143,7 +143,7 @@ def test_a_store_that_is_only_ill_is_unreachable_and_not_refusing() -> None:
 @pytest.mark.parametrize(
     ("text", "step"),
     [
-        ("S3Exception: The provided token has expired (ExpiredToken)", "asked for anew"),
+        ("S3Exception: The provided token has expired (ExpiredToken)", "New ones are requested"),
         ("NoSuchBucket: The specified bucket does not exist", "Create the bucket"),
         ("AccessDenied: not authorized to perform: kms:GenerateDataKey", "kms:GenerateDataKey"),
         ("java.lang.OutOfMemoryError", None),

@@ -85,10 +85,10 @@ def test_every_object_that_anybody_writes_asks_to_be_encrypted(
     assert write_checkpoint(root, lake)
     for part in ("/boto3/a", "/boto3/b", "/wh/", "/delta/", ".checkpoint.parquet"):
         assert aws.written(part), part
-    for one in aws.written(f"/{BUCKET}/"):
-        assert one.headers.get("x-amz-server-side-encryption") == algorithm, one.path
-        key = one.headers.get("x-amz-server-side-encryption-aws-kms-key-id")
-        assert key == kms_key, one.path
+    for request in aws.written(f"/{BUCKET}/"):
+        assert request.headers.get("x-amz-server-side-encryption") == algorithm, request.path
+        key = request.headers.get("x-amz-server-side-encryption-aws-kms-key-id")
+        assert key == kms_key, request.path
 
 
 def test_what_is_written_encrypted_is_read_again(lake: S3Connection) -> None:
@@ -96,8 +96,8 @@ def test_what_is_written_encrypted_is_read_again(lake: S3Connection) -> None:
     table.append(ROWS)
     table.append(ROWS)
     assert sorted(table.scan().to_arrow()["id"].to_pylist()) == [1, 1, 2, 2, 3, 3]
-    listed = arrow_store(table).get_file_info(FileSelector(f"{BUCKET}/wh", recursive=True))
-    assert sum(one.path.endswith(".parquet") for one in listed) == 2
+    files = arrow_store(table).get_file_info(FileSelector(f"{BUCKET}/wh", recursive=True))
+    assert sum(file.path.endswith(".parquet") for file in files) == 2
     copy = pickle.loads(pickle.dumps(table.io))  # noqa: S301  (our own)
     copy.new_output(f"s3://{BUCKET}/wh/a b#c").create().close()
     assert copy.new_input(f"s3://{BUCKET}/wh/a b#c").exists()
@@ -110,8 +110,8 @@ def test_without_encryption_and_role_pyiceberg_is_left_alone(aws: Aws, lake: S3C
     table.append(ROWS)
     assert not isinstance(table.io, StorageFileIO)
     store_at(f"s3://{BUCKET}/boto3", lake).put("a", b"1")
-    for one in aws.written(f"/{BUCKET}/"):
-        assert "x-amz-server-side-encryption" not in one.headers, one.path
+    for request in aws.written(f"/{BUCKET}/"):
+        assert "x-amz-server-side-encryption" not in request.headers, request.path
 
 
 # --- roles ------------------------------------------------------------------------------------
@@ -130,15 +130,15 @@ def test_everybody_works_as_the_role_which_is_assumed_once(aws: Aws, by_role: S3
     assert table.scan().to_arrow().num_rows == 3
     root = f"s3://{BUCKET}/delta"
     write_deltalake(root, ROWS, storage_options=storage_options(by_role, root))
-    (asked,) = aws.assumed()
-    assert (asked["RoleArn"], asked["ExternalId"]) == (ROLE, "customer-7")
+    (call,) = aws.assumed()
+    assert (call["RoleArn"], call["ExternalId"]) == (ROLE, "customer-7")
     keys = with_keys(by_role)
     assert (keys.role_arn, keys.external_id) == (None, None)
-    used = [one for one in aws.requests if one.path.startswith(f"/{BUCKET}/")]
-    assert {"PUT", "GET"} <= {one.method for one in used}
-    for one in used:
-        assert one.headers["x-amz-security-token"] == keys.session_token, one.path
-        assert f"Credential={keys.access_key}/" in one.headers["authorization"]
+    requests = [request for request in aws.requests if request.path.startswith(f"/{BUCKET}/")]
+    assert {"PUT", "GET"} <= {request.method for request in requests}
+    for request in requests:
+        assert request.headers["x-amz-security-token"] == keys.session_token, request.path
+        assert f"Credential={keys.access_key}/" in request.headers["authorization"]
 
 
 def test_keys_of_a_role_are_renewed_before_they_end(aws: Aws, by_role: S3Connection) -> None:
@@ -158,8 +158,8 @@ def test_keys_of_a_role_are_renewed_before_they_end(aws: Aws, by_role: S3Connect
     second = with_keys(by_role)
     assert second.session_token != first.session_token
     assert aws.assumed()
-    for one in aws.written(f"/{BUCKET}/"):
-        assert one.headers["x-amz-security-token"] != first.session_token, one.path
+    for request in aws.written(f"/{BUCKET}/"):
+        assert request.headers["x-amz-security-token"] != first.session_token, request.path
     assert masking.masked(f"{first.session_token} {second.secret_key}") == "*** ***"
 
 
@@ -197,16 +197,16 @@ def test_without_keys_those_of_the_machine_are_found(
     aws: Aws, lake: S3Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_SESSION_TOKEN", "of-the-machine")
-    own = replace(lake, access_key=None, secret_key=None)
-    found = with_keys(own)
-    assert (found.access_key, found.secret_key) == (KEY, SECRET)
-    assert found.session_token == "of-the-machine"
+    machine = replace(lake, access_key=None, secret_key=None)
+    keys = with_keys(machine)
+    assert (keys.access_key, keys.secret_key) == (KEY, SECRET)
+    assert keys.session_token == "of-the-machine"
     root = f"s3://{BUCKET}/delta"
-    write_deltalake(root, ROWS, storage_options=storage_options(own, root))
-    store_at(f"s3://{BUCKET}/boto3", own).put("a", b"1")
+    write_deltalake(root, ROWS, storage_options=storage_options(machine, root))
+    store_at(f"s3://{BUCKET}/boto3", machine).put("a", b"1")
     for part in ("/delta/", "/boto3/"):
-        for one in aws.written(part):
-            assert one.headers["x-amz-security-token"] == "of-the-machine", one.path
+        for request in aws.written(part):
+            assert request.headers["x-amz-security-token"] == "of-the-machine", request.path
 
 
 # --- addresses --------------------------------------------------------------------------------

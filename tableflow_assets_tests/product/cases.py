@@ -44,16 +44,18 @@ def of(records: Records, topic: str) -> list[Arrived]:
 
 
 def by(records: Records, topic: str, column: str) -> dict[Any, list[Arrived]]:
-    found: dict[Any, list[Arrived]] = {}
+    records_by_key: dict[Any, list[Arrived]] = {}
     for record in of(records, topic):
-        found.setdefault(record.value[column], []).append(record)
-    return found
+        records_by_key.setdefault(record.value[column], []).append(record)
+    return records_by_key
 
 
 def pairs(records: Records, topic: str, column: str) -> Iterator[tuple[Arrived, Arrived]]:
     """Two records of one key, in the order of their arrival."""
-    for same in by(records, topic, column).values():
-        yield from ((one, other) for one, other in permutations(same, 2) if one.at < other.at)
+    for states in by(records, topic, column).values():
+        yield from (
+            (earlier, later) for earlier, later in permutations(states, 2) if earlier.at < later.at
+        )
 
 
 def paid(records: Records) -> Iterator[tuple[Arrived, list[Arrived]]]:
@@ -85,20 +87,20 @@ def moved(records: Records, before: bool, after: bool) -> int:
 def same(records: Records, topic: str, key: str, time: str, at_once: bool = False) -> int:
     """Different records of one key and one event time."""
     return sum(
-        one.value[time] == other.value[time]
-        and one.value != other.value
-        and (one.timestamp_ms == other.timestamp_ms or not at_once)
-        for one, other in pairs(records, topic, key)
+        earlier.value[time] == later.value[time]
+        and earlier.value != later.value
+        and (earlier.timestamp_ms == later.timestamp_ms or not at_once)
+        for earlier, later in pairs(records, topic, key)
     )
 
 
 def again(records: Records, topic: str, key: str, *changed: str) -> int:
     """Records that are sent again, with these columns changed; without any, unchanged."""
     return sum(
-        all(one.value[column] != other.value[column] for column in changed)
+        all(earlier.value[column] != later.value[column] for column in changed)
         if changed
-        else one.value == other.value
-        for one, other in pairs(records, topic, key)
+        else earlier.value == later.value
+        for earlier, later in pairs(records, topic, key)
     )
 
 
@@ -126,8 +128,8 @@ def parents_of_lines(records: Records, topic: str) -> Iterator[tuple[Arrived, li
 
 
 def waiting(records: Records, topic: str) -> int:
-    found = parents_of_lines(records, topic)
-    return sum(bool(parents) and line.at < parents[0].at for line, parents in found)
+    lines = parents_of_lines(records, topic)
+    return sum(bool(parents) and line.at < parents[0].at for line, parents in lines)
 
 
 def forlorn(records: Records, topic: str) -> int:
@@ -154,12 +156,15 @@ def before_the_newest(records: Records, age: timedelta) -> int:
     dates: dict[int, list[datetime]] = {}
     for order in newest_states:
         dates.setdefault(order["customerid"], []).append(order["orderdate"])
-    return sum(max(each) - age in each for each in dates.values())
+    return sum(max(order_dates) - age in order_dates for order_dates in dates.values())
 
 
 def of_one_name(records: Records) -> int:
     customers = by(records, SHOPPERS, "customername").values()
-    return sum(len({each.value["customerid"] for each in same}) > 1 for same in customers)
+    return sum(
+        len({record.value["customerid"] for record in records_of_name}) > 1
+        for records_of_name in customers
+    )
 
 
 def booked(records: Records, topic: str) -> Iterator[tuple[Arrived, list[tuple[datetime, int]]]]:
@@ -207,18 +212,21 @@ def renamed(records: Records, within_a_week: bool) -> int:
     count = 0
     bookings = by(records, BOOKINGS, "hotel_id")
     for hotel_id, states in by(records, HOTELS, "hotel_id").items():
-        times = sorted(time for each in states if (time := parsed_time(each.value["updated_at"])))
-        made = sorted(each.value["created_at"] for each in bookings.get(hotel_id, []))
+        times = sorted(
+            time for record in states if (time := parsed_time(record.value["updated_at"]))
+        )
+        bookings_made = sorted(record.value["created_at"] for record in bookings.get(hotel_id, []))
         count += any(
-            times[0] <= one < time <= other and (week_of(one) == week_of(other)) == within_a_week
+            times[0] <= earlier < time <= later
+            and (week_of(earlier) == week_of(later)) == within_a_week
             for time in times[1:]
-            for one, other in pairwise(made)
+            for earlier, later in pairwise(bookings_made)
         )
     return count
 
 
 def review_pairs(records: Records, arrives: Callable[[Arrived, Arrived], bool]) -> int:
-    return sum(arrives(one, other) for one, other in pairs(records, REVIEWS, "booking_id"))
+    return sum(arrives(earlier, later) for earlier, later in pairs(records, REVIEWS, "booking_id"))
 
 
 def early_reviews(records: Records) -> int:
@@ -231,8 +239,8 @@ def early_reviews(records: Records) -> int:
 
 
 def at_the_week(records: Records, before: timedelta) -> int:
-    made = [(each.value["created_at"] + before - THURSDAY) for each in of(records, BOOKINGS)]
-    return sum(each % WEEK == timedelta(0) for each in made)
+    offsets = [(record.value["created_at"] + before - THURSDAY) for record in of(records, BOOKINGS)]
+    return sum(record % WEEK == timedelta(0) for record in offsets)
 
 
 def without_time(records: Records, topic: str, column: str, near: bool) -> int:
@@ -271,7 +279,7 @@ SEVERAL: dict[str, Callable[[Records], int]] = {
     "two payments of one time at once": lambda r: same(r, PAYMENTS, "order_id", "ts", at_once=True),
     "a payment is repeated": lambda r: again(r, PAYMENTS, "confirmation_code"),
     "an earlier payment arrives later": lambda r: sum(
-        other.value["ts"] < one.value["ts"] for one, other in pairs(r, PAYMENTS, "order_id")
+        later.value["ts"] < earlier.value["ts"] for earlier, later in pairs(r, PAYMENTS, "order_id")
     ),
     "a payment has no order_id": lambda r: order_ids(r, None),
     "a payment is without a card": lambda r: sum(
@@ -281,14 +289,16 @@ SEVERAL: dict[str, Callable[[Records], int]] = {
     "an order moves into the 96 hours": lambda r: moved(r, before=False, after=True),
     "an order is never paid": lambda r: alone(r, ORDERS, "orderid", PAYMENTS, "order_id"),
     "a payment is without its order": lambda r: alone(r, PAYMENTS, "order_id", ORDERS, "orderid"),
-    "an order before the first price": lambda r: sold(r, lambda at, known: at < known[0]),
-    "an order between two prices": lambda r: sold(r, lambda at, known: known[0] < at < known[-1]),
-    "an order after the last of several prices": lambda r: sold(
-        r, lambda at, known: len(known) > 1 and known[-1] < at
+    "an order before the first price": lambda r: sold(r, lambda at, prices: at < prices[0]),
+    "an order between two prices": lambda r: sold(
+        r, lambda at, prices: prices[0] < at < prices[-1]
     ),
-    "an order at the moment of a price": lambda r: sold(r, lambda at, known: at in known[1:]),
+    "an order after the last of several prices": lambda r: sold(
+        r, lambda at, prices: len(prices) > 1 and prices[-1] < at
+    ),
+    "an order at the moment of a price": lambda r: sold(r, lambda at, prices: at in prices[1:]),
     "an order 1 ms before a price": lambda r: sold(
-        r, lambda at, known: at + MILLISECOND in known[1:]
+        r, lambda at, prices: at + MILLISECOND in prices[1:]
     ),
     "two prices of one time": lambda r: same(r, PRODUCTS, "productid", "updatedat"),
     "a shop customer is renamed": lambda r: again(r, SHOPPERS, "customerid", "customername"),
@@ -313,11 +323,11 @@ SEVERAL: dict[str, Callable[[Records], int]] = {
     ),
     "a review comes before its booking": early_reviews,
     "a newer and then an older review": lambda r: review_pairs(
-        r, lambda one, other: other.value["created_at"] < one.value["created_at"]
+        r, lambda earlier, later: later.value["created_at"] < earlier.value["created_at"]
     ),
     "two reviews of one time": lambda r: same(r, REVIEWS, "booking_id", "created_at"),
     "a check-out before its check-in": lambda r: sum(
-        each.value["check_out"] < each.value["check_in"] for each in of(r, BOOKINGS)
+        booking.value["check_out"] < booking.value["check_in"] for booking in of(r, BOOKINGS)
     ),
     "a booking has another price": lambda r: again(r, BOOKINGS, "booking_id", "price"),
     "a booking has another hotel": lambda r: again(r, BOOKINGS, "booking_id", "hotel_id"),

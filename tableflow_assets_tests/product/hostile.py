@@ -59,7 +59,7 @@ def _timestamps(draw: Draw, count: int) -> list[int]:
     for place in draw.random.sample(range(1, count), PAUSES):
         steps[place] += draw.random.randint(5 * MINUTE_MS, 9 * MINUTE_MS)
     since = list(accumulate(steps))
-    return [LAST_TIMESTAMP_MS - since[-1] + each for each in since]
+    return [LAST_TIMESTAMP_MS - since[-1] + milliseconds for milliseconds in since]
 
 
 def shuffled(records: Sequence[Sent], seed: int) -> list[Sent]:
@@ -67,7 +67,7 @@ def shuffled(records: Sequence[Sent], seed: int) -> list[Sent]:
     order = list(records)
     random.Random(seed).shuffle(order)  # noqa: S311
     timestamps = sorted(record.timestamp_ms for record in records)
-    return [replace(each, timestamp_ms=ms) for each, ms in zip(order, timestamps, strict=True)]
+    return [replace(record, timestamp_ms=ms) for record, ms in zip(order, timestamps, strict=True)]
 
 
 def split(records: Sequence[Sent], parts: int, seed: int) -> list[list[Sent]]:

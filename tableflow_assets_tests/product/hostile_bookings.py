@@ -95,8 +95,8 @@ def hotel(
     return Draft("riverhotel.cdc.hotel", hotel_id, value)
 
 
-def booking(draw: Draw, email: str, hotel_id: str, made: datetime, **other: Any) -> Draft:
-    check_in = made + draw.within(60 * DAY)
+def booking(draw: Draw, email: str, hotel_id: str, booked_at: datetime, **other: Any) -> Draft:
+    check_in = booked_at + draw.within(60 * DAY)
     value: dict[str, Any] = {
         "booking_id": f"B-{draw.number()}",
         "customer_email": email,
@@ -105,7 +105,7 @@ def booking(draw: Draw, email: str, hotel_id: str, made: datetime, **other: Any)
         "check_out": (check_in + draw.within(9 * DAY) - EPOCH) // MILLISECOND,
         "occupants": draw.random.randint(1, 5),
         "price": draw.price(),
-        "created_at": made,
+        "created_at": booked_at,
     } | other
     return Draft("bookings", value["booking_id"], value)
 
@@ -123,8 +123,10 @@ def review(draw: Draw, booking_id: str, created_at: datetime) -> Draft:
 
 
 def opening(draw: Draw) -> Story:
-    known = [hotel(draw, hotel_id, LONG_AGO) for hotel_id in (INN, PALACE)]
-    return draw.mixed(*map(in_turn, [*known, *(guest(draw, who, LONG_AGO) for who in (ANN, BOB))]))
+    hotels = [hotel(draw, hotel_id, LONG_AGO) for hotel_id in (INN, PALACE)]
+    return draw.mixed(
+        *map(in_turn, [*hotels, *(guest(draw, email, LONG_AGO) for email in (ANN, BOB))])
+    )
 
 
 def somebody(draw: Draw) -> str:
@@ -132,16 +134,16 @@ def somebody(draw: Draw) -> str:
 
 
 def customer_comes_after_the_booking(draw: Draw) -> Story:
-    email, made = somebody(draw), draw.moment()
-    later = guest(draw, email, made + draw.within(DAY))
-    after_all = booking(draw, email, INN, made + 2 * DAY)
-    return draw.mixed(in_turn(booking(draw, email, INN, made), later), in_turn(after_all))
+    email, booked_at = somebody(draw), draw.moment()
+    later = guest(draw, email, booked_at + draw.within(DAY))
+    after_all = booking(draw, email, INN, booked_at + 2 * DAY)
+    return draw.mixed(in_turn(booking(draw, email, INN, booked_at), later), in_turn(after_all))
 
 
 def hotel_comes_after_the_booking(draw: Draw) -> Story:
-    hotel_id, made = f"H-{draw.number()}", draw.moment()
-    later = hotel(draw, hotel_id, made + MILLISECOND)
-    return in_turn(later, booking(draw, ANN, hotel_id, made))
+    hotel_id, booked_at = f"H-{draw.number()}", draw.moment()
+    later = hotel(draw, hotel_id, booked_at + MILLISECOND)
+    return in_turn(later, booking(draw, ANN, hotel_id, booked_at))
 
 
 def customer_state_arrives_late(draw: Draw) -> Story:
@@ -159,21 +161,21 @@ def hotel_state_arrives_late(draw: Draw) -> Story:
 
 
 def two_customer_states_of_one_time(draw: Draw) -> Story:
-    email, known = somebody(draw), draw.moment()
-    states = guest(draw, email, known), guest(draw, email, known)
-    return draw.mixed(in_turn(*states), in_turn(booking(draw, email, INN, known + HOUR)))
+    email, since = somebody(draw), draw.moment()
+    states = guest(draw, email, since), guest(draw, email, since)
+    return draw.mixed(in_turn(*states), in_turn(booking(draw, email, INN, since + HOUR)))
 
 
 def two_customer_states_of_one_time_at_once(draw: Draw) -> Story:
-    email, known = somebody(draw), draw.moment()
-    states = guest(draw, email, known), guest(draw, email, known)
-    return [states, *in_turn(booking(draw, email, INN, known + HOUR))]
+    email, since = somebody(draw), draw.moment()
+    states = guest(draw, email, since), guest(draw, email, since)
+    return [states, *in_turn(booking(draw, email, INN, since + HOUR))]
 
 
 def two_hotel_states_of_one_time(draw: Draw) -> Story:
-    hotel_id, known = f"H-{draw.number()}", draw.moment()
-    states = hotel(draw, hotel_id, known), hotel(draw, hotel_id, known)
-    return draw.mixed(in_turn(*states), in_turn(booking(draw, BOB, hotel_id, known + HOUR)))
+    hotel_id, since = f"H-{draw.number()}", draw.moment()
+    states = hotel(draw, hotel_id, since), hotel(draw, hotel_id, since)
+    return draw.mixed(in_turn(*states), in_turn(booking(draw, BOB, hotel_id, since + HOUR)))
 
 
 def hotel_renamed_between_weeks(draw: Draw) -> Story:
@@ -215,23 +217,23 @@ def review_before_its_booking_arrives(draw: Draw) -> Story:
 
 def older_review_arrives_last(draw: Draw) -> Story:
     booked = booking(draw, BOB, INN, draw.moment())
-    made = booked.value["created_at"]
-    new, old = (review(draw, booked.key, made + days * DAY) for days in (3, 1))
+    booked_at = booked.value["created_at"]
+    new, old = (review(draw, booked.key, booked_at + days * DAY) for days in (3, 1))
     return draw.mixed(in_turn(new, old), in_turn(booked))
 
 
 def two_reviews_of_one_time(draw: Draw) -> Story:
     booked = booking(draw, ANN, PALACE, draw.moment())
     reviewed = booked.value["created_at"] + DAY
-    both = review(draw, booked.key, reviewed), review(draw, booked.key, reviewed)
-    return draw.mixed(in_turn(*both), in_turn(booked))
+    reviews = review(draw, booked.key, reviewed), review(draw, booked.key, reviewed)
+    return draw.mixed(in_turn(*reviews), in_turn(booked))
 
 
 def two_reviews_of_one_time_at_once(draw: Draw) -> Story:
     booked = booking(draw, ANN, PALACE, draw.moment())
     reviewed = booked.value["created_at"] + DAY
-    both = review(draw, booked.key, reviewed), review(draw, booked.key, reviewed)
-    return [(booked,), both]
+    reviews = review(draw, booked.key, reviewed), review(draw, booked.key, reviewed)
+    return [(booked,), reviews]
 
 
 def check_out_before_check_in(draw: Draw) -> Story:
@@ -242,40 +244,40 @@ def check_out_before_check_in(draw: Draw) -> Story:
 
 def booking_sent_again(draw: Draw) -> Story:
     """With another price, and another time to another hotel."""
-    made = draw.moment()
-    told = []
+    booked_at = draw.moment()
+    stories = []
     for hotel_id in (INN, PALACE):
-        first = booking(draw, ANN, INN, made)
-        again = booking(draw, ANN, hotel_id, made, booking_id=first.key)
-        told += [in_turn(first, again), in_turn(review(draw, first.key, made + HOUR))]
-    return draw.mixed(*told)
+        first = booking(draw, ANN, INN, booked_at)
+        again = booking(draw, ANN, hotel_id, booked_at, booking_id=first.key)
+        stories += [in_turn(first, again), in_turn(review(draw, first.key, booked_at + HOUR))]
+    return draw.mixed(*stories)
 
 
 def booking_moves_to_another_week(draw: Draw) -> Story:
     """It was the hotel's only one in its first week."""
-    hotel_id, made = f"H-{draw.number()}", draw.moment()
-    first = booking(draw, BOB, hotel_id, made)
-    moved = booking(draw, BOB, hotel_id, made + 7 * DAY, booking_id=first.key)
+    hotel_id, booked_at = f"H-{draw.number()}", draw.moment()
+    first = booking(draw, BOB, hotel_id, booked_at)
+    moved = booking(draw, BOB, hotel_id, booked_at + 7 * DAY, booking_id=first.key)
     return draw.mixed(in_turn(hotel(draw, hotel_id, LONG_AGO)), in_turn(first, moved))
 
 
 def states_without_time(draw: Draw) -> Story:
     """Of a guest and a hotel that have another state, and of a guest and a hotel that have none."""
-    made = draw.moment() + timedelta(days=6)
-    told = []
+    booked_at = draw.moment() + timedelta(days=6)
+    stories = []
     for has_another in (True, False):
         email, hotel_id = somebody(draw), f"H-{draw.number()}"
         no_time, near_time = draw.random.choice(NO_TIME), draw.random.choice(NEAR_TIME)
         states = [guest(draw, email, no_time), hotel(draw, hotel_id, near_time)]
         if has_another:
             states += [
-                guest(draw, email, made - HOUR, created_at=near_time),
-                hotel(draw, hotel_id, made - HOUR, created_at=no_time),
+                guest(draw, email, booked_at - HOUR, created_at=near_time),
+                hotel(draw, hotel_id, booked_at - HOUR, created_at=no_time),
                 guest(draw, email, near_time),
             ]
-        booked = booking(draw, email, INN, made), booking(draw, ANN, hotel_id, made)
-        told += [in_turn(state) for state in states] + [in_turn(*booked)]
-    return draw.mixed(*told)
+        booked = booking(draw, email, INN, booked_at), booking(draw, ANN, hotel_id, booked_at)
+        stories += [in_turn(state) for state in states] + [in_turn(*booked)]
+    return draw.mixed(*stories)
 
 
 def bookings_at_the_turn_of_the_week(draw: Draw) -> Story:

@@ -46,8 +46,8 @@ def click(draw: Draw, email: str, at: datetime, **other: Any) -> Draft:
 def clicks_then_books(draw: Draw) -> Story:
     email, at = somebody(draw), draw.moment()
     clicks = click(draw, email, at), click(draw, email, at + HOUR)
-    known = in_turn(guest(draw, email, LONG_AGO))
-    return draw.mixed(known, in_turn(*clicks, booking(draw, email, INN, at + DAY)))
+    guest_first = in_turn(guest(draw, email, LONG_AGO))
+    return draw.mixed(guest_first, in_turn(*clicks, booking(draw, email, INN, at + DAY)))
 
 
 def books_then_clicks(draw: Draw) -> Story:

@@ -88,12 +88,12 @@ def only_the_second_payment_is_in_time(draw: Draw) -> Story:
 
 
 def payments_at_the_bounds(draw: Draw) -> Story:
-    told: list[Story] = []
+    stories: list[Story] = []
     for age in (timedelta(0), -MILLISECOND, IN_TIME, IN_TIME + MILLISECOND):
         number, placed = draw.number(), draw.moment()
-        both = order(draw, number, placed), payment(draw, number, placed + age)
-        told += [in_turn(draft) for draft in both]
-    return draw.mixed(*told)
+        drafts = order(draw, number, placed), payment(draw, number, placed + age)
+        stories += [in_turn(draft) for draft in drafts]
+    return draw.mixed(*stories)
 
 
 def same_time_twice(draw: Draw) -> Story:

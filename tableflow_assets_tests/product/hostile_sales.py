@@ -90,39 +90,39 @@ def price_changes(draw: Draw) -> Story:
 
 
 def first_price_arrives_last(draw: Draw) -> Story:
-    number, known = draw.number(), draw.moment()
-    before = product(draw, number, known - 2 * DAY)
-    around = sold_around(draw, number, [known - 3 * DAY, known - DAY])
-    return [*in_turn(product(draw, number, known)), *draw.mixed(*around), *in_turn(before)]
+    number, since = draw.number(), draw.moment()
+    before = product(draw, number, since - 2 * DAY)
+    around = sold_around(draw, number, [since - 3 * DAY, since - DAY])
+    return [*in_turn(product(draw, number, since)), *draw.mixed(*around), *in_turn(before)]
 
 
 def two_prices_of_one_time(draw: Draw) -> Story:
-    number, known = draw.number(), draw.moment()
-    prices = product(draw, number, known), product(draw, number, known)
-    around = sold_around(draw, number, [known - DAY, known])
+    number, since = draw.number(), draw.moment()
+    prices = product(draw, number, since), product(draw, number, since)
+    around = sold_around(draw, number, [since - DAY, since])
     return draw.mixed(in_turn(*prices), *around)
 
 
 def two_prices_of_one_time_at_once(draw: Draw) -> Story:
-    number, known = draw.number(), draw.moment()
-    prices = product(draw, number, known), product(draw, number, known)
-    return draw.mixed([prices], *sold_around(draw, number, [known + DAY]))
+    number, since = draw.number(), draw.moment()
+    prices = product(draw, number, since), product(draw, number, since)
+    return draw.mixed([prices], *sold_around(draw, number, [since + DAY]))
 
 
 def customer_renamed(draw: Draw) -> Story:
-    number, buyer, known = draw.number(), draw.number(), draw.moment()
+    number, buyer, since = draw.number(), draw.number(), draw.moment()
     names = in_turn(customer(draw, buyer), customer(draw, buyer))
     return draw.mixed(
-        in_turn(product(draw, number, known)), names, sold(draw, number, buyer, known + DAY)
+        in_turn(product(draw, number, since)), names, sold(draw, number, buyer, since + DAY)
     )
 
 
 def two_customers_of_one_name(draw: Draw) -> Story:
-    number, name, known = draw.number(), f"Name {draw.number()}", draw.moment()
-    told = [in_turn(product(draw, number, known))]
+    number, name, since = draw.number(), f"Name {draw.number()}", draw.moment()
+    stories = [in_turn(product(draw, number, since))]
     for buyer in (draw.number(), draw.number()):
-        told += [in_turn(customer(draw, buyer, name)), sold(draw, number, buyer, known + DAY)]
-    return draw.mixed(*told)
+        stories += [in_turn(customer(draw, buyer, name)), sold(draw, number, buyer, since + DAY)]
+    return draw.mixed(*stories)
 
 
 def line_updated(draw: Draw) -> Story:
@@ -165,19 +165,19 @@ def order_moves_to_another_customer(draw: Draw) -> Story:
 
 def something_comes_after_the_line(draw: Draw) -> Story:
     """The order, the product or the customer."""
-    told = []
+    stories = []
     for late in range(3):
         *parents, item = _sale(draw)
-        told.append(in_turn(*parents[:late], *parents[late + 1 :], item, parents[late]))
-    return draw.mixed(*told)
+        stories.append(in_turn(*parents[:late], *parents[late + 1 :], item, parents[late]))
+    return draw.mixed(*stories)
 
 
 def something_never_comes(draw: Draw) -> Story:
-    told = []
+    stories = []
     for missing in range(3):
         *parents, item = _sale(draw)
-        told.append(in_turn(*parents[:missing], *parents[missing + 1 :], item))
-    return draw.mixed(*told)
+        stories.append(in_turn(*parents[:missing], *parents[missing + 1 :], item))
+    return draw.mixed(*stories)
 
 
 def _sale(draw: Draw) -> list[Draft]:

@@ -82,9 +82,9 @@ def denormalized_hotel_bookings(log: Sequence[Logged]) -> list[Row]:
     reviews = _newest_reviews(log)
     rows = []
     for booking in bookings_with_watermark(log):
-        made = booking["event_time"]
-        customer = _as_of(made, customers, "email", booking["customer_email"])
-        hotel = _as_of(made, hotels, "hotel_id", booking["hotel_id"])
+        booked_at = booking["event_time"]
+        customer = _as_of(booked_at, customers, "email", booking["customer_email"])
+        hotel = _as_of(booked_at, hotels, "hotel_id", booking["hotel_id"])
         if customer and hotel:
             review = reviews.get(booking["booking_id"])
             rows.append(_denormalized(booking, customer, hotel, review))
@@ -94,15 +94,17 @@ def denormalized_hotel_bookings(log: Sequence[Logged]) -> list[Row]:
 def _newest_reviews(log: Sequence[Logged]) -> dict[str, Row]:
     newest: dict[str, Row] = {}
     for review in in_kafka_order(log, REVIEWS):
-        known = newest.get(review["booking_id"])
-        if known is None or review["created_at"] >= known["created_at"]:
+        latest = newest.get(review["booking_id"])
+        if latest is None or review["created_at"] >= latest["created_at"]:
             newest[review["booking_id"]] = review
     return newest
 
 
 def _as_of(moment: datetime, states: list[Row], key: str, value: str) -> Row | None:
-    known = [state for state in states if state[key] == value and state["updated_at"] <= moment]
-    return max(known, key=itemgetter("updated_at"), default=None)
+    candidates = [
+        state for state in states if state[key] == value and state["updated_at"] <= moment
+    ]
+    return max(candidates, key=itemgetter("updated_at"), default=None)
 
 
 def _denormalized(booking: Row, customer: Row, hotel: Row, review: Row | None) -> Row:
@@ -139,11 +141,13 @@ def hotel_stats(log: Sequence[Logged]) -> list[Row]:
 
 
 def _stats(bookings: list[Row]) -> Row:
-    ratings = [each["review_rating"] for each in bookings if each["review_rating"] is not None]
+    ratings = [
+        booking["review_rating"] for booking in bookings if booking["review_rating"] is not None
+    ]
     return {
         "total_bookings_count": len(bookings),
-        "total_guest_count": sum(each["guest_count"] for each in bookings),
-        "total_booking_amount": exact_sum(each["booking_amount"] for each in bookings),
+        "total_guest_count": sum(booking["guest_count"] for booking in bookings),
+        "total_booking_amount": exact_sum(booking["booking_amount"] for booking in bookings),
         "average_review_rating": average(ratings),
         "review_count": len(ratings),
     }

@@ -28,25 +28,31 @@ def file_of(header: str = HEADER, select: str = SELECT) -> str:
 
 
 def test_a_file_says_what_it_reads_and_what_it_gives() -> None:
-    found = parse("newest", file_of())
-    assert (found.inputs, found.columns, found.scope) == (("orders",), ("id", "at"), ("id",))
-    assert found.header.lateness.total_seconds() == 5
+    definition = parse("newest", file_of())
+    assert (definition.inputs, definition.columns, definition.scope) == (
+        ("orders",),
+        ("id", "at"),
+        ("id",),
+    )
+    assert definition.header.lateness.total_seconds() == 5
 
 
 def test_the_version_is_that_of_what_is_computed() -> None:
-    known = parse("newest", file_of()).version
+    version = parse("newest", file_of()).version
     reworded = HEADER.replace("newest", "last")
     spaced = "SELECT id,   at -- a remark\n FROM last_row(orders, id)"
-    assert parse("newest", file_of(reworded)).version == known
-    assert parse("newest", file_of(select=spaced.replace("last_row", "LAST_ROW"))).version == known
-    assert parse("newest", file_of(select=SELECT + " WHERE id > 0")).version != known
+    assert parse("newest", file_of(reworded)).version == version
+    assert (
+        parse("newest", file_of(select=spaced.replace("last_row", "LAST_ROW"))).version == version
+    )
+    assert parse("newest", file_of(select=SELECT + " WHERE id > 0")).version != version
 
 
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
         (SELECT, "does not begin with a header"),
-        (file_of("\nkey: [id\n"), "its header is no YAML"),
+        (file_of("\nkey: [id\n"), "its header is not YAML"),
         (file_of(HEADER.replace("mode: upsert", "mode: append")), "mode"),
         (file_of(HEADER.replace("5 seconds", "soon")), "lateness: Value error, must be a time"),
         (file_of(HEADER.replace("[id]", "[id, id]")), "key"),
@@ -60,7 +66,7 @@ def test_the_version_is_that_of_what_is_computed() -> None:
         (file_of(select="SELECT * FROM orders"), "must name its columns"),
         (file_of(select="SELECT id, at, FROM orders WHERE ((("), "cannot be parsed"),
         (file_of(select="SELECT id, at, 1 AS id FROM orders"), "two columns 'id'"),
-        (file_of(select="SELECT id, at FROM db.orders"), "stands in backticks: `db.orders`"),
+        (file_of(select="SELECT id, at FROM db.orders"), "in backticks: `db.orders`"),
         # A row of another customer could be the newest of its order.
         (
             file_of(HEADER.replace("{id: id}", "{id: customer}")),
@@ -69,10 +75,10 @@ def test_the_version_is_that_of_what_is_computed() -> None:
     ],
 )
 def test_what_cannot_work_is_refused_by_name(text: str, problem: str) -> None:
-    with pytest.raises(SettingsError) as refused:
+    with pytest.raises(SettingsError) as excinfo:
         parse("newest", text)
-    assert "The product 'newest' cannot be used" in str(refused.value)
-    assert problem in str(refused.value)
+    assert "The product 'newest' cannot be used" in str(excinfo.value)
+    assert problem in str(excinfo.value)
 
 
 def labs_products(**options: ProductOptions) -> Settings:
@@ -83,25 +89,28 @@ def labs_products(**options: ProductOptions) -> Settings:
 
 def test_all_products_of_the_labs_can_be_used() -> None:
     names = [
-        one.name.removesuffix(".sql") for one in files("tableflow_assets.product.sql").iterdir()
+        file.name.removesuffix(".sql") for file in files("tableflow_assets.product.sql").iterdir()
     ]
     settings = labs_products(**{name: ProductOptions() for name in names})
-    found = [product.name for product in products_of(settings)]
-    assert sorted(found) == sorted(names)
+    order = [product.name for product in products_of(settings)]
+    assert sorted(order) == sorted(names)
     for before, after in (
         ("unique_payments", "completed_orders"),
         ("product_sales", "thirty_day_customer_snapshot"),
         ("denormalized_hotel_bookings", "hotel_stats"),
     ):
-        assert found.index(before) < found.index(after)
+        assert order.index(before) < order.index(after)
 
 
 def test_names_of_inputs_can_be_those_of_other_topics_and_products() -> None:
     first = ProductOptions(sql="unique_payments", inputs={"payments": "eu.payments"})
     second = ProductOptions(sql="completed_orders", inputs={"unique_payments": "eu_payments"})
     paid, completed = products_of(labs_products(eu_payments=first, eu_completed=second))
-    assert [one.table for one in paid.inputs] == ["eu_payments"]
-    assert [one.table for one in completed.inputs] == ["eu_payments", "shiftleft_public_orders"]
+    assert [source.table for source in paid.inputs] == ["eu_payments"]
+    assert [source.table for source in completed.inputs] == [
+        "eu_payments",
+        "shiftleft_public_orders",
+    ]
     assert completed.upstream == (paid,)
 
 

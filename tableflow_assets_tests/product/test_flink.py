@@ -112,8 +112,8 @@ def test_what_a_statement_gives(
         ("SELECT id FROM NEXT_ROW(topic, id)", "there is no NEXT_ROW"),
         ("SELECT id FROM FIRST_ROW(1, id)", "needs a table first"),
         ("SELECT id FROM topic FOR SYSTEM_TIME AS OF at", "FOR SYSTEM_TIME AS OF"),
-        ("SELECT id FROM TUMBLE(topic, at, 7)", "no length of a window"),
-        ("SELECT id FROM a.b", "stands in backticks"),
+        ("SELECT id FROM TUMBLE(topic, at, 7)", "not a window length"),
+        ("SELECT id FROM a.b", "in backticks"),
     ],
 )
 def test_what_is_refused(sql: str, problem: str) -> None:
@@ -143,5 +143,5 @@ def test_what_is_refused(sql: str, problem: str) -> None:
 )
 def test_inputs_that_are_needed_in_part_only(joins: str, narrowed: list[str]) -> None:
     statement = flink.parse("SELECT a.id FROM a " + joins)  # noqa: S608  (a test's own)
-    found = narrowings(statement, {"a"}, {"v": ("key",)})
-    assert [f"{one.name} by {one.by}" for one in found] == narrowed
+    result = narrowings(statement, {"a"}, {"v": ("key",)})
+    assert [f"{narrowing.name} by {narrowing.by}" for narrowing in result] == narrowed

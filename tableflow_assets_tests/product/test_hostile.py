@@ -63,7 +63,7 @@ def test_kafka_timestamps_rise_within_two_hours_and_some_are_equal(seed: int) ->
         assert times == sorted(times)
         assert NOON_MS - TWO_HOURS_MS <= times[0] < NOON_MS - TWO_HOURS_MS // 2
         assert times[-1] == NOON_MS - 1
-        assert sum(one == other for one, other in pairwise(times)) > 20
+        assert sum(earlier == later for earlier, later in pairwise(times)) > 20
 
 
 def test_the_seed_decides() -> None:

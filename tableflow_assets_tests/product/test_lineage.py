@@ -84,10 +84,10 @@ def test_every_column_is_told_and_none_comes_from_elsewhere(
     product = labs[name]
     lineage = column_lineage(product)
     assert tuple(lineage) == product.definition.columns
-    known = {one.name: one.product for one in product.inputs}
+    products = {product_input.name: product_input.product for product_input in product.inputs}
     for source, column in {origin for origins in lineage.values() for origin in origins}:
-        assert source in known
-        upstream = known[source]
+        assert source in products
+        upstream = products[source]
         assert upstream is None or column in upstream.definition.columns
 
 
@@ -115,8 +115,8 @@ def test_a_column_that_does_not_say_whose_it_is_is_left_out_unless_columns_are_k
     sql = "SELECT one.k, v FROM one JOIN two ON one.k = two.k"
     product = product_of(tmp_path, sql, "one", "two")
     assert column_lineage(product)["v"] == ()
-    known = {"one": ["k"], "two": ["k", "v"]}
-    assert column_lineage(product, known)["v"] == (("two", "v"),)
+    columns = {"one": ["k"], "two": ["k", "v"]}
+    assert column_lineage(product, columns)["v"] == (("two", "v"),)
 
 
 def test_names_that_differ_in_case_alone_are_the_same(tmp_path: Path) -> None:

@@ -161,7 +161,7 @@ def test_a_state_of_a_hotel_has_all_columns() -> None:
 def test_states_stand_by_their_time_and_the_last_of_a_time_stays(
     product: str, state: Any, name: str
 ) -> None:
-    found = rows(
+    actual = rows(
         product,
         state("third", "2026-02-03T00:00:00.000Z"),
         state("second", "2026-02-02T00:00:00.000Z"),
@@ -169,7 +169,7 @@ def test_states_stand_by_their_time_and_the_last_of_a_time_stays(
         state("first", "2026-02-01T00:00:00.000Z"),
         state("no time", "2026-02-04"),
     )
-    assert [row[name] for row in found] == ["first", "second", "third"]
+    assert [row[name] for row in actual] == ["first", "second", "third"]
 
 
 def test_a_booking_has_all_columns_and_its_last_content() -> None:
@@ -271,7 +271,7 @@ def test_a_booking_that_moves_to_an_unknown_hotel_goes() -> None:
 
 
 def test_a_week_of_a_hotel_has_all_columns() -> None:
-    found = rows(
+    actual = rows(
         "hotel_stats",
         *THERE,
         *(booked("B1", THURSDAY, 0.1), booked("B2", THURSDAY + WEEK - MILLISECOND, 0.2)),
@@ -279,7 +279,7 @@ def test_a_week_of_a_hotel_has_all_columns() -> None:
         *(reviewed("B1", 4, THURSDAY + WEEK), reviewed("B2", 5, THURSDAY + WEEK)),
     )
     hotel_columns = {"hotel_id": "H1", "hotel_name": "Inn", "hotel_category": "budget"}
-    assert found == [
+    assert actual == [
         {
             "window_start": THURSDAY,
             "window_end": THURSDAY + WEEK,
@@ -306,8 +306,8 @@ def test_a_week_of_a_hotel_has_all_columns() -> None:
 def test_a_hotel_renamed_within_a_week_has_two_rows() -> None:
     renamed = hotel("Spa", "2026-02-05T01:00:00.000Z")
     bookings = booked("B1"), booked("B2", THURSDAY + HOUR), booked("B3", THURSDAY + 2 * HOUR)
-    found = rows("hotel_stats", *THERE, renamed, *bookings)
-    counts = [(row["hotel_name"], row["total_bookings_count"]) for row in found]
+    actual = rows("hotel_stats", *THERE, renamed, *bookings)
+    counts = [(row["hotel_name"], row["total_bookings_count"]) for row in actual]
     assert counts == [("Inn", 1), ("Spa", 2)]
 
 
@@ -319,13 +319,13 @@ def test_averages_round_half_up() -> None:
 
 
 def test_a_prospect_has_all_columns() -> None:
-    found = rows(
+    actual = rows(
         "prospects",
         guest("Eve", "2026-02-02T00:00:00.000Z"),
         guest("Ann", EARLY),
         *(clicked("K2", THURSDAY + HOUR, "H2"), clicked("K1", THURSDAY), clicked("K3", THURSDAY)),
     )
-    assert found == [
+    assert actual == [
         {
             "customer_email": "ann@x.example",
             "customer_id": "C1",
@@ -364,6 +364,6 @@ def test_of_clicks_of_one_time_the_greater_id_is_the_last() -> None:
 def test_clicks_of_nobody_known_are_a_row_without_name() -> None:
     state_without_time = guest("Ann", "soon")
     (row,) = rows("prospects", state_without_time, clicked("K1", THURSDAY))
-    known = ("customer_id", "first_name", "last_name", "birth_date")
-    assert [row[column] for column in known] == [None] * 4
+    columns = ("customer_id", "first_name", "last_name", "birth_date")
+    assert [row[column] for column in columns] == [None] * 4
     assert row["clicks"] == 1

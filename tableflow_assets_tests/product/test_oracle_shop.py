@@ -216,19 +216,19 @@ def test_orders_keep_the_price_of_their_own_time() -> None:
     lines = [line(10 + number, number) for number in (1, 2, 3, 4, 5)]
     states = [priced(1.0, NOON), priced(2.0, NOON + HOUR)]
     for arrival in (states, states[::-1]):
-        found = prices(*orders, *lines, *arrival, named(6, "Ann"))
-        assert found == {11: 1.0, 12: 1.0, 13: 1.0, 14: 2.0, 15: 2.0}
+        actual = prices(*orders, *lines, *arrival, named(6, "Ann"))
+        assert actual == {11: 1.0, 12: 1.0, 13: 1.0, 14: 2.0, 15: 2.0}
     earlier = priced(9.0, NOON - 2 * DAY)
-    found = prices(*orders, *lines, *states, named(6, "Ann"), earlier)
-    assert found == {11: 9.0, 12: 1.0, 13: 1.0, 14: 2.0, 15: 2.0}
+    actual = prices(*orders, *lines, *states, named(6, "Ann"), earlier)
+    assert actual == {11: 9.0, 12: 1.0, 13: 1.0, 14: 2.0, 15: 2.0}
 
 
 def test_two_prices_of_one_time() -> None:
     """From then on the last that Kafka received; before, the first: it is the first that is known."""
     orders = [ordered(1, NOON - DAY), ordered(2, NOON), ordered(3, NOON + DAY)]
     lines = [line(10 + number, number) for number in (1, 2, 3)]
-    found = prices(*orders, *lines, named(6, "Ann"), priced(1.0), priced(2.0))
-    assert found == {11: 1.0, 12: 2.0, 13: 2.0}
+    actual = prices(*orders, *lines, named(6, "Ann"), priced(1.0), priced(2.0))
+    assert actual == {11: 1.0, 12: 2.0, 13: 2.0}
 
 
 def test_the_newest_states_of_customer_line_and_order_count() -> None:
@@ -237,11 +237,13 @@ def test_the_newest_states_of_customer_line_and_order_count() -> None:
         *(named(6, "Zoe"), named(6, "Eve"), line(7, 1, 5)),
     )
     sales = expected(log)["product_sales"]
-    found = [(each["orderitemid"], each["customername"], each["quantity"]) for each in sales]
-    assert found == [(7, "Eve", 5), (9, "Eve", 1)]
-    moved = log_of(*((each.topic, each.value) for each in log), ordered(1, NOON, 8), line(9, 404))
+    actual = [(row["orderitemid"], row["customername"], row["quantity"]) for row in sales]
+    assert actual == [(7, "Eve", 5), (9, "Eve", 1)]
+    moved = log_of(
+        *((record.topic, record.value) for record in log), ordered(1, NOON, 8), line(9, 404)
+    )
     sales = expected(moved)["product_sales"]
-    assert [(each["orderitemid"], each["customername"]) for each in sales] == [(7, "Bob")]
+    assert [(row["orderitemid"], row["customername"]) for row in sales] == [(7, "Bob")]
     assert [row["customerid"] for row in expected(moved)["thirty_day_customer_snapshot"]] == [8]
 
 

@@ -29,8 +29,8 @@ def test_all_products_are_what_the_oracle_says(
         world.send(batch)
         world.land()
         world.run()
-    wanted = expected(world.log())
+    rows_expected = expected(world.log())
     for name in world.sql:
-        assert world.rows(name) == wanted[name], name
+        assert world.rows(name) == rows_expected[name], name
         assert recheck(world.runner(name)).passed, name
-    assert all(done.did_nothing for done in world.run().values())
+    assert all(result.did_nothing for result in world.run().values())

@@ -17,7 +17,7 @@ from tableflow_assets_tests.defs.products.world import Shop
 
 
 def runner(shop: Shop, name: str) -> Runner:
-    (product,) = (one for one in shop.products if one.name == name)
+    (product,) = (candidate for candidate in shop.products if candidate.name == name)
     return Tableflow(shop.settings).runner(product)
 
 
@@ -34,24 +34,24 @@ def shop(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sho
 
 
 def test_a_check_that_finds_nothing_passes(shop: Shop) -> None:
-    (found,) = run_checks(runner(shop, shop.completed))
-    assert (found.name, found.passed, found.offending) == ("paid_within_96_hours", True, 0)
-    assert found.columns == ("order_id", "ts", "orderdate")
-    assert found.rows == ()
+    (results,) = run_checks(runner(shop, shop.completed))
+    assert (results.name, results.passed, results.offending) == ("paid_within_96_hours", True, 0)
+    assert results.columns == ("order_id", "ts", "orderdate")
+    assert results.rows == ()
 
 
 def test_all_rows_are_counted_and_some_are_shown(shop: Shop) -> None:
-    found = {one.name: one for one in run_checks(runner(shop, shop.unique))}
-    assert found["no_order_twice"].passed
-    amounts = found["amounts_are_positive"]
+    results = {result.name: result for result in run_checks(runner(shop, shop.unique))}
+    assert results["no_order_twice"].passed
+    amounts = results["amounts_are_positive"]
     assert (amounts.passed, amounts.offending) == (False, EXAMPLES + 5)
     assert len(amounts.rows) == EXAMPLES
     assert all(row["amount"] == 0 and row["order_id"] >= 100 for row in amounts.rows)
 
 
 def test_one_check_can_be_run_alone(shop: Shop) -> None:
-    found = run_checks(runner(shop, shop.unique), ["no_order_twice"])
-    assert [one.name for one in found] == ["no_order_twice"]
+    results = run_checks(runner(shop, shop.unique), ["no_order_twice"])
+    assert [result.name for result in results] == ["no_order_twice"]
 
 
 def test_that_an_input_has_moved_on_is_no_finding(shop: Shop) -> None:

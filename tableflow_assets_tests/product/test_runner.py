@@ -66,9 +66,9 @@ def brought(world: World, *records: Sent) -> World:
 
 
 def assert_as_expected(world: World) -> None:
-    wanted = expected(world.log())
+    rows_expected = expected(world.log())
     for name in world.sql:
-        assert world.rows(name) == wanted[name]
+        assert world.rows(name) == rows_expected[name]
 
 
 def test_a_run_writes_what_changed_and_nothing_else(world: World) -> None:
@@ -83,7 +83,7 @@ def test_a_run_writes_what_changed_and_nothing_else(world: World) -> None:
     assert (completed.rows_added, completed.rows_removed, completed.values_affected) == (1, 1, 2)
     assert set(completed.windows) == {(START + timedelta(days=day)).date() for day in (3, 4)}
     assert_as_expected(world)
-    assert all(done.did_nothing for done in world.run().values())
+    assert all(result.did_nothing for result in world.run().values())
 
 
 def test_a_column_that_the_sql_gains_is_null_in_rows_from_before(world: World) -> None:
@@ -95,8 +95,8 @@ def test_a_column_that_the_sql_gains_is_null_in_rows_from_before(world: World) -
     world.run()
     assert methods(world) == {1: None, 2: None, 3: "CREDIT_CARD", 4: "UNKNOWN"}
     assert recheck(world.runner("completed_orders")).passed
-    done = world.runner("completed_orders").run(everything=True)
-    assert (done.rows_added, done.rows_removed) == (2, 2)
+    result = world.runner("completed_orders").run(everything=True)
+    assert (result.rows_added, result.rows_removed) == (2, 2)
     assert methods(world) == {1: "CREDIT_CARD", 2: "UNKNOWN", 3: "CREDIT_CARD", 4: "UNKNOWN"}
     assert recheck(world.runner("completed_orders")).passed
 
@@ -144,8 +144,8 @@ def test_two_runs_at_once_commit_the_same_rows_once(world: World) -> None:
     brought(world, *(order(n) for n in range(5)), *(payment(n) for n in range(5)))
     runners = [world.runner("unique_payments") for _ in range(3)]
     with ThreadPoolExecutor(3) as threads:
-        done = list(threads.map(lambda one: one.run(), runners))
-    assert sum(one.rows_added for one in done) == 5
+        results = list(threads.map(lambda runner: runner.run(), runners))
+    assert sum(result.rows_added for result in results) == 5
     world.run()
     assert_as_expected(world)
 
@@ -157,8 +157,8 @@ def test_an_input_that_was_rolled_back_is_read_anew_as_a_whole(world: World) -> 
     pipeline = world.tableflow.pipeline(world.tableflow.topic(world.topics[PAYMENTS].name))
     entries = read_entries(pipeline.existing_table())
     roll_back(pipeline, find(pipeline, moment(str(entries[1][0].snapshot_id)), pipeline.log))
-    done = world.run()["unique_payments"]
-    assert (done.rows_added, done.rows_removed, done.values_affected) == (0, 1, None)
+    result = world.run()["unique_payments"]
+    assert (result.rows_added, result.rows_removed, result.values_affected) == (0, 1, None)
     world.land()
     world.run()
     assert_as_expected(world)
@@ -172,8 +172,8 @@ def test_what_somebody_else_wrote_into_it_is_undone(world: World) -> None:
     rows = table.scan().to_arrow()
     table.append(rows)
     table.append(rows.set_column(0, rows.schema.field(0), pa.array([7, 8], pa.int32())))
-    done = world.run()["unique_payments"]
-    assert done.values_affected is None
+    result = world.run()["unique_payments"]
+    assert result.values_affected is None
     assert_as_expected(world)
     assert recheck(world.runner("unique_payments")).passed
 
@@ -190,7 +190,7 @@ def test_its_table_is_looked_after_like_any_other(world: World) -> None:
     assert compact(handle, include_newest=True).files_before > 1
     assert compare(handle.catalog, handle.existing_table(), rows=True).ok
     assert world.rows("unique_payments") == before
-    assert all(done.did_nothing for done in world.run().values())
+    assert all(result.did_nothing for result in world.run().values())
     roll_back(handle, find(handle, moment(str(entries[1][0].snapshot_id)), flow.log))
     assert world.rows("unique_payments") != before
     world.run()

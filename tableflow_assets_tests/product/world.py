@@ -50,8 +50,8 @@ class World:
         self._base = tableflow
         self.topics: dict[str, KafkaTopic] = {}
         self._schema_ids: dict[str, int] = {}
-        used = {one for product in self.products() for one in product.definition.inputs}
-        for name in sorted(used & set(LAB_TOPICS)):
+        names = {name for product in self.products() for name in product.definition.inputs}
+        for name in sorted(names & set(LAB_TOPICS)):
             topic = KafkaTopic(self._kafka, registry, self._own(name), partitions=3)
             self.topics[name] = topic
             self._schema_ids[name] = topic.register(json.loads(schema_text(name)))
@@ -61,7 +61,7 @@ class World:
         """With the products as they are defined now, on the connections of the session."""
         options = {
             self._own(name): ProductOptions(
-                sql=sql, inputs={one: self._own(one) for one in _inputs(sql)}
+                sql=sql, inputs={source: self._own(source) for source in _inputs(sql)}
             )
             for name, sql in self.sql.items()
         }
@@ -76,7 +76,9 @@ class World:
 
     def runner(self, name: str) -> Runner:
         flow = self.tableflow
-        return flow.runner(next(one for one in flow.products if one.name == self._own(name)))
+        return flow.runner(
+            next(product for product in flow.products if product.name == self._own(name))
+        )
 
     def send(self, records: Iterable[Sent]) -> None:
         for record in records:
@@ -90,12 +92,14 @@ class World:
         flow = self.tableflow
         pipelines = [flow.pipeline(flow.topic(topic.name)) for topic in self.topics.values()]
         with ThreadPoolExecutor(4) as workers:
-            list(workers.map(lambda one: one.catch_up(), pipelines))
+            list(workers.map(lambda pipeline: pipeline.catch_up(), pipelines))
 
     def run(self) -> dict[str, Done]:
         """Every product once, in order."""
         flow = self.tableflow
-        return {self._plain(one.name): flow.runner(one).run("test") for one in flow.products}
+        return {
+            self._plain(product.name): flow.runner(product).run("test") for product in flow.products
+        }
 
     def rows(self, name: str) -> list[Row]:
         table = self._base.catalog.find(self._own(name))
@@ -105,7 +109,7 @@ class World:
 
     def log(self) -> list[Logged]:
         """What Kafka holds, read by a plain consumer."""
-        return [one for name in self.topics for one in self._read(name)]
+        return [record for name in self.topics for record in self._read(name)]
 
     def table(self, name: str) -> str:
         return self._own(name)
@@ -116,11 +120,11 @@ class World:
         places = [TopicPartition(topic, number, 0) for number in range(3)]
         ends = {place.partition: consumer.get_watermark_offsets(place)[1] for place in places}
         consumer.assign([place for place in places if ends[place.partition]])
-        left = sum(ends.values())
-        while left:
+        remaining = sum(ends.values())
+        while remaining:
             message = consumer.poll(10)
             assert message is not None and message.error() is None
-            left -= 1
+            remaining -= 1
             value: Any = fastavro.schemaless_reader(
                 io.BytesIO(message.value()[5:]), parsed_schema(name), None
             )

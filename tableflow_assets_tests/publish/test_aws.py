@@ -29,18 +29,18 @@ def world() -> Iterator[GlueWorld]:
 
 
 def test_wrong_keys_are_named_by_where_they_come_from(world: GlueWorld) -> None:
-    with pytest.raises(CatalogRefused, match="token included in the request is invalid") as refused:
+    with pytest.raises(CatalogRefused, match="token included in the request is invalid") as excinfo:
         world.with_wrong_credentials().probe()
-    assert "env:GLUE_WORLD_WRONG_KEY" in refused.value.next_step
-    assert "a-secret-that-nobody-gave" not in str(refused.value)
+    assert "env:GLUE_WORLD_WRONG_KEY" in excinfo.value.next_step
+    assert "a-secret-that-nobody-gave" not in str(excinfo.value)
 
 
 def test_a_wrong_secret_of_a_right_key_is_refused(world: GlueWorld) -> None:
     world.keys("MIXED", os.environ["GLUE_WORLD_WRITER_KEY"], "not-its-secret")
-    with pytest.raises(CatalogRefused, match="signature") as refused:
+    with pytest.raises(CatalogRefused, match="signature") as excinfo:
         GlueCatalog("lake", world.settings("MIXED")).probe()
-    assert "clock" in refused.value.next_step
-    assert "not-its-secret" not in str(refused.value)
+    assert "clock" in excinfo.value.next_step
+    assert "not-its-secret" not in str(excinfo.value)
 
 
 def test_a_variable_that_is_not_set_is_refused(
@@ -60,9 +60,9 @@ def test_no_credentials_at_all_are_refused(
         monkeypatch.setenv(name, os.devnull)
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     settings = world.settings().model_copy(update={"access_key": None, "secret_key": None})
-    with pytest.raises(CatalogRefused, match="no credentials") as refused:
+    with pytest.raises(CatalogRefused, match="no credentials") as excinfo:
         GlueCatalog("lake", settings).probe()
-    assert "machine's own" in refused.value.next_step
+    assert "machine's own" in excinfo.value.next_step
 
 
 def test_keys_that_are_changed_are_used_without_a_restart(world: GlueWorld) -> None:
@@ -98,8 +98,8 @@ class TestRole:
         world.keys("CALLER", *world.server.user("caller", allowing("sts:AssumeRole")))
 
     def catalog(self, world: GlueWorld, external_id: str | None = None) -> GlueCatalog:
-        given = {"role_arn": self.role, "external_id": external_id or "our-secret-handshake"}
-        return GlueCatalog("lake", world.settings("CALLER", **given))
+        access = {"role_arn": self.role, "external_id": external_id or "our-secret-handshake"}
+        return GlueCatalog("lake", world.settings("CALLER", **access))
 
     @staticmethod
     def assumed(world: GlueWorld) -> int:
@@ -121,10 +121,10 @@ class TestRole:
         assert self.assumed(world) == 2
         with (
             answers("ExpiredTokenException", 400, message, only="GetDatabase"),
-            pytest.raises(CatalogRefused, match="expired") as refused,
+            pytest.raises(CatalogRefused, match="expired") as excinfo,
         ):
             catalog.probe()
-        assert "env:GLUE_WORLD_CALLER_KEY" in refused.value.next_step
+        assert "env:GLUE_WORLD_CALLER_KEY" in excinfo.value.next_step
         assert self.assumed(world) == 3
 
     def test_its_keys_are_renewed_before_they_expire(self, world: GlueWorld) -> None:
@@ -162,7 +162,7 @@ class TestRole:
         assert not [one for one in caplog.records if one.levelname == "WARNING"]
 
     def test_a_wrong_external_id_is_refused_with_what_to_allow(self, world: GlueWorld) -> None:
-        with pytest.raises(CatalogRefused) as refused:
+        with pytest.raises(CatalogRefused) as excinfo:
             self.catalog(world, "somebody-elses").probe()
-        assert "sts:AssumeRole" in refused.value.next_step
-        assert "--trust" in refused.value.next_step
+        assert "sts:AssumeRole" in excinfo.value.next_step
+        assert "--trust" in excinfo.value.next_step

@@ -24,19 +24,24 @@ LONGEST_CALL_SECONDS = 30  # of a catalog that does not answer, all tries togeth
 
 
 def find(catalog: PublishingCatalog, source: SourceTable) -> Listing:
-    found = catalog.find(source)
-    assert found is not None
-    return found
+    listing = catalog.find(source)
+    assert listing is not None
+    return listing
 
 
 def test_what_was_published_is_listed_as_it_should_be(world: CatalogWorld) -> None:
     catalog, source = world.catalog(), a_source()
     assert catalog.find(source) is None
     assert publishing.publish(catalog, lambda: source) == "created"
-    found = find(world.catalog(), source)
-    assert found == catalog.wanted(source)
-    assert (found.table_uuid, found.topic) == (source.uuid, source.topic)
-    assert [column.name.lower() for column in found.columns] == ["id", "amount", "lines", "paid_at"]
+    listing = find(world.catalog(), source)
+    assert listing == catalog.listing_for(source)
+    assert (listing.table_uuid, listing.topic) == (source.uuid, source.topic)
+    assert [column.name.lower() for column in listing.columns] == [
+        "id",
+        "amount",
+        "lines",
+        "paid_at",
+    ]
 
 
 def test_publishing_again_changes_nothing(world: CatalogWorld) -> None:
@@ -52,7 +57,7 @@ def test_a_commit_and_new_columns_are_followed(world: CatalogWorld) -> None:
     publishing.publish(catalog, lambda: source)
     for newer in (after_a_commit(source), with_more_columns(source)):
         publishing.publish(catalog, lambda newer=newer: newer)  # type: ignore[misc]
-        assert find(catalog, newer) == catalog.wanted(newer)
+        assert find(catalog, newer) == catalog.listing_for(newer)
         assert publishing.publish(catalog, lambda newer=newer: newer) == "nothing"  # type: ignore[misc]
     assert "method" in [column.name.lower() for column in find(catalog, source).columns]
 
@@ -62,27 +67,27 @@ def test_a_change_of_what_has_changed_since_is_refused(world: CatalogWorld) -> N
         pytest.skip("this catalog has no lock; see its page in docs/")
     catalog, source = world.catalog(), a_source()
     publishing.publish(catalog, lambda: source)
-    seen = find(catalog, source)
+    listing = find(catalog, source)
     newest = after_a_commit(after_a_commit(source))
     publishing.publish(world.catalog(), lambda: newest)
     older = after_a_commit(source)
     with pytest.raises(ListingChanged):
-        catalog.replace(older, catalog.wanted(older), seen)
-    assert find(catalog, newest) == catalog.wanted(newest)
+        catalog.replace(older, catalog.listing_for(older), listing)
+    assert find(catalog, newest) == catalog.listing_for(newest)
 
 
 def test_of_two_that_create_at_once_one_is_told(world: CatalogWorld) -> None:
     catalog, source = world.catalog(), a_source()
     publishing.publish(catalog, lambda: source)
     with pytest.raises(ListingChanged):
-        catalog.create(source, catalog.wanted(source))
+        catalog.create(source, catalog.listing_for(source))
 
 
 def test_a_table_that_is_not_ours_is_never_touched(world: CatalogWorld) -> None:
     catalog, source = world.catalog(), a_source()
     world.make_foreign_table(source)
     for act in (publishing.publish, publishing.republish):
-        with pytest.raises(NotOurTable, match=catalog.wanted(source).name.split(".")[-1]):
+        with pytest.raises(NotOurTable, match=catalog.listing_for(source).name.split(".")[-1]):
             act(catalog, lambda: source)
     with pytest.raises(NotOurTable):
         publishing.unpublish(catalog, source)
@@ -97,7 +102,7 @@ def test_an_earlier_table_of_the_topic_is_replaced_only_when_asked(world: Catalo
         publishing.publish(catalog, lambda: source)
     assert find(catalog, earlier).table_uuid == earlier.uuid
     publishing.republish(catalog, lambda: source)
-    assert find(catalog, source) == catalog.wanted(source)
+    assert find(catalog, source) == catalog.listing_for(source)
 
 
 @pytest.mark.parametrize("what", get_args(Tampered))
@@ -107,10 +112,10 @@ def test_what_somebody_changed_is_seen_and_mended(world: CatalogWorld, what: Tam
     if what not in world.can_tamper:
         pytest.skip(f"this catalog does not keep the {what} by itself")
     world.tamper(source, what)
-    different = publishing.compared(find(catalog, source), catalog.wanted(source))
-    assert what in {one.what for one in different}
+    different = publishing.differences(find(catalog, source), catalog.listing_for(source))
+    assert what in {difference.what for difference in different}
     publishing.publish(catalog, lambda: source)
-    assert find(catalog, source) == catalog.wanted(source)
+    assert find(catalog, source) == catalog.listing_for(source)
 
 
 def test_what_is_taken_out_is_gone_and_can_come_back(world: CatalogWorld) -> None:
@@ -124,9 +129,9 @@ def test_what_is_taken_out_is_gone_and_can_come_back(world: CatalogWorld) -> Non
 
 def test_wrong_credentials_are_refused_with_what_to_do(world: CatalogWorld) -> None:
     catalog, source = world.with_wrong_credentials(), a_source()
-    with pytest.raises(CatalogRefused) as refused:
+    with pytest.raises(CatalogRefused) as excinfo:
         catalog.probe()
-    assert refused.value.next_step
+    assert excinfo.value.next_step
     with pytest.raises(CatalogRefused):
         publishing.publish(catalog, lambda: source)
     assert world.catalog().find(source) is None
@@ -134,9 +139,9 @@ def test_wrong_credentials_are_refused_with_what_to_do(world: CatalogWorld) -> N
 
 def test_without_the_right_to_create_the_error_says_what_to_grant(world: CatalogWorld) -> None:
     catalog, source = world.without_right_to_create(), a_source()
-    with pytest.raises(CatalogRefused) as refused:
+    with pytest.raises(CatalogRefused) as excinfo:
         publishing.publish(catalog, lambda: source)
-    assert refused.value.next_step
+    assert excinfo.value.next_step
     assert world.catalog().find(source) is None
 
 
@@ -152,7 +157,7 @@ def test_a_catalog_that_is_down_is_away_and_follows_when_it_is_back(world: Catal
     assert time.monotonic() - begun < LONGEST_CALL_SECONDS
     writes = world.writes()
     publishing.publish(catalog, lambda: newer)
-    assert find(catalog, newer) == catalog.wanted(newer)
+    assert find(catalog, newer) == catalog.listing_for(newer)
     assert publishing.publish(catalog, lambda: newer) == "nothing"
     assert world.writes() > writes
 
@@ -169,7 +174,7 @@ def test_hostile_names_stay_names(world: CatalogWorld) -> None:
     described = replace(source, topic=hostile, description=hostile)
     publishing.publish(catalog, lambda: described)
     assert find(catalog, described).topic == hostile
-    assert find(catalog, described) == catalog.wanted(described)
+    assert find(catalog, described) == catalog.listing_for(described)
 
 
 @pytest.fixture(

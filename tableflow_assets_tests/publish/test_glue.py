@@ -36,10 +36,10 @@ def test_an_iceberg_table_is_what_icebergs_own_clients_look_for(world: GlueWorld
     publish(world.catalog(), lambda: source)
     newer = with_more_columns(source)
     publish(world.catalog(), lambda: newer)
-    found = world.table(source)
-    parameters, storage = found["Parameters"], found["StorageDescriptor"]
-    assert found["TableType"] == "EXTERNAL_TABLE"
-    assert found["Description"] == source.description
+    table = world.table(source)
+    parameters, storage = table["Parameters"], table["StorageDescriptor"]
+    assert table["TableType"] == "EXTERNAL_TABLE"
+    assert table["Description"] == source.description
     assert parameters["table_type"] == "ICEBERG"
     assert parameters["metadata_location"] == newer.metadata_location
     assert parameters["previous_metadata_location"] == source.metadata_location
@@ -67,8 +67,8 @@ def test_a_delta_table_is_what_athena_spark_and_trino_look_for(
     source = only(a_source(), *formats)
     catalog = world.catalog(format="delta")
     publish(catalog, lambda: source)
-    found = world.table(source)
-    parameters, storage = found["Parameters"], found["StorageDescriptor"]
+    table = world.table(source)
+    parameters, storage = table["Parameters"], table["StorageDescriptor"]
     assert parameters["table_type"] == "DELTA"
     assert parameters["spark.sql.sources.provider"] == "delta"
     assert parameters["classification"] == "delta"
@@ -77,7 +77,7 @@ def test_a_delta_table_is_what_athena_spark_and_trino_look_for(
     assert storage["Location"] == storage["SerdeInfo"]["Parameters"]["path"]
     assert storage["Location"] == source.delta_location
     assert [column["Name"] for column in storage["Columns"]] == ["id", "amount", "lines", "paid_at"]
-    assert catalog.find(source) == catalog.wanted(source)
+    assert catalog.find(source) == catalog.listing_for(source)
 
 
 @pytest.mark.parametrize(
@@ -108,9 +108,9 @@ def test_a_change_of_format_leaves_nothing_of_the_other_and_what_others_said(
 ) -> None:
     source = a_source()
     publish(world.catalog(), lambda: source)
-    said = world.table(source)
-    said["Parameters"]["cost_center"] = "4711"
-    world.update(source, said)
+    table = world.table(source)
+    table["Parameters"]["cost_center"] = "4711"
+    world.update(source, table)
     publish(world.catalog(format="delta"), lambda: source)
     as_delta = world.table(source)["Parameters"]
     assert (as_delta["cost_center"], as_delta["table_type"]) == ("4711", "DELTA")
@@ -133,9 +133,9 @@ def test_what_somebody_else_broke_is_mended_and_the_rest_of_their_words_stay(
         broken = world.table(source)
         broken["Parameters"][SNAPSHOT_MARK] = mark
         world.update(source, broken | {"Owner": "team:shop", "Retention": 7})
-        found = catalog.find(newer)
-        assert found is not None
-        assert found.snapshot is None
+        listing = catalog.find(newer)
+        assert listing is not None
+        assert listing.snapshot is None
         assert publish(catalog, lambda: newer) == "replaced"
         table = world.table(source)
         assert (table["Owner"], table["Retention"]) == ("team:shop", 7)
@@ -177,53 +177,53 @@ def test_eight_who_publish_at_once_end_with_the_newest(world: GlueWorld, preferr
         list(pool.map(commit_and_publish, range(8)))
     catalog = world.catalog(format=preferred)
     assert newest.snapshot == 9
-    assert catalog.find(newest) == catalog.wanted(newest)
+    assert catalog.find(newest) == catalog.listing_for(newest)
 
 
 def test_older_news_that_comes_late_is_refused_by_the_lock(world: GlueWorld) -> None:
     catalog, source = world.catalog(), a_source()
     publish(catalog, lambda: source)
-    seen = catalog.find(source)
-    assert seen is not None
+    listing = catalog.find(source)
+    assert listing is not None
     newest = after_a_commit(after_a_commit(source))
     publish(world.catalog(), lambda: newest)
     older = after_a_commit(source)
     with pytest.raises(ListingChanged, match="changed"):
-        catalog.replace(older, catalog.wanted(older), seen)
+        catalog.replace(older, catalog.listing_for(older), listing)
     assert world.table(source)["Parameters"]["metadata_location"] == newest.metadata_location
 
 
 def test_a_table_that_vanished_meanwhile_is_told_as_changed(world: GlueWorld) -> None:
     catalog, source = world.catalog(), a_source()
     publish(catalog, lambda: source)
-    seen = catalog.find(source)
-    assert seen is not None
+    listing = catalog.find(source)
+    assert listing is not None
     world.client().delete_table(**world.place(source))
     newer = after_a_commit(source)
     with pytest.raises(ListingChanged):
-        catalog.replace(newer, catalog.wanted(newer), seen)
+        catalog.replace(newer, catalog.listing_for(newer), listing)
     assert publish(catalog, lambda: newer) == "created"
 
 
 def test_a_database_that_vanished_meanwhile_is_told_as_changed(world: GlueWorld) -> None:
     catalog, source = world.catalog(), a_source()
     with pytest.raises(ListingChanged, match="database"):
-        catalog.create(source, catalog.wanted(source))
+        catalog.create(source, catalog.listing_for(source))
 
 
 def test_what_shows_another_table_now_is_not_dropped(world: GlueWorld) -> None:
     catalog, source = world.catalog(), a_source()
     publish(catalog, lambda: source)
-    seen = catalog.find(source)
-    assert seen is not None
+    listing = catalog.find(source)
+    assert listing is not None
     theirs = world.table(source)
     theirs["Parameters"] = {"classification": "csv"}
     world.update(source, theirs)
     with pytest.raises(ListingChanged, match="stays"):
-        catalog.drop(source, seen)
+        catalog.drop(source, listing)
     assert world.table(source)["Parameters"] == {"classification": "csv"}
     world.client().delete_table(**world.place(source))
-    catalog.drop(source, seen)  # gone already: no error
+    catalog.drop(source, listing)  # gone already: no error
 
 
 def test_the_database_stays_when_its_last_table_goes(world: GlueWorld) -> None:
@@ -250,8 +250,8 @@ def test_the_database_is_called_after_the_cluster(
     world: GlueWorld, cluster: str, database: str
 ) -> None:
     source = replace(a_source("payments"), cluster_id=cluster)
-    assert world.catalog().wanted(source).name == f"{database}.payments"
-    assert world.catalog(database="Shop").wanted(source).name == "shop.payments"
+    assert world.catalog().listing_for(source).name == f"{database}.payments"
+    assert world.catalog(database="Shop").listing_for(source).name == "shop.payments"
 
 
 def test_a_cluster_whose_name_falls_together_with_anothers_is_refused(world: GlueWorld) -> None:
@@ -261,9 +261,9 @@ def test_a_cluster_whose_name_falls_together_with_anothers_is_refused(world: Glu
     with pytest.raises(NotOurTable):
         publish(world.catalog(), lambda: same_name)
     other_name = replace(a_source("orders"), cluster_id="aB_c")
-    with pytest.raises(CatalogRefused, match="Ab-c") as refused:
+    with pytest.raises(CatalogRefused, match="Ab-c") as excinfo:
         publish(world.catalog(), lambda: other_name)
-    assert "database:" in refused.value.next_step
+    assert "database:" in excinfo.value.next_step
     # Two clusters that are told to share a database may.
     for source in (first, other_name):
         publish(world.catalog(database="shared"), lambda source=source: source)  # type: ignore[misc]
@@ -271,9 +271,9 @@ def test_a_cluster_whose_name_falls_together_with_anothers_is_refused(world: Glu
 
 def test_a_table_of_no_known_cluster_needs_a_database(world: GlueWorld) -> None:
     source = replace(a_source(), cluster_id="")
-    with pytest.raises(CatalogRefused, match="cluster") as refused:
+    with pytest.raises(CatalogRefused, match="cluster") as excinfo:
         publish(world.catalog(), lambda: source)
-    assert "database:" in refused.value.next_step
+    assert "database:" in excinfo.value.next_step
     assert publish(world.catalog(database="products"), lambda: source) == "created"
 
 
@@ -281,9 +281,9 @@ def test_a_table_of_no_known_cluster_needs_a_database(world: GlueWorld) -> None:
     "name", ["Payments", "pay-ments", "pay.ments", "pay/ments", "zahlungen_ä", ""]
 )
 def test_a_name_that_glue_does_not_have_is_refused_by_name(world: GlueWorld, name: str) -> None:
-    with pytest.raises(CatalogRefused) as refused:
-        world.catalog().wanted(replace(a_source("x"), name=name))
-    assert repr(name) in refused.value.problem
+    with pytest.raises(CatalogRefused) as excinfo:
+        world.catalog().listing_for(replace(a_source("x"), name=name))
+    assert repr(name) in excinfo.value.problem
 
 
 def test_a_foreign_table_without_any_parameters_is_nobodys(world: GlueWorld) -> None:
@@ -293,6 +293,6 @@ def test_a_foreign_table_without_any_parameters_is_nobodys(world: GlueWorld) -> 
     world.client().create_table(
         DatabaseName=place["DatabaseName"], TableInput={"Name": place["Name"]}
     )
-    found = world.catalog().find(source)
-    assert found is not None
-    assert (found.table_uuid, found.snapshot, found.columns) == ("", None, ())
+    listing = world.catalog().find(source)
+    assert listing is not None
+    assert (listing.table_uuid, listing.snapshot, listing.columns) == ("", None, ())

@@ -128,8 +128,8 @@ def by_duckdb(pipeline: Pipeline, scan: str) -> Rows:
 
 def by_delta_rs(storage: S3Connection, location: str) -> Rows:
     table = DeltaTable(location, storage_options=storage_options(storage))
-    found = QueryBuilder().register("t", table).execute("SELECT id, amount FROM t").read_all()
-    return sorted((row["id"], row["amount"]) for row in pa.table(found).to_pylist())
+    rows_read = QueryBuilder().register("t", table).execute("SELECT id, amount FROM t").read_all()
+    return sorted((row["id"], row["amount"]) for row in pa.table(rows_read).to_pylist())
 
 
 def test_icebergs_own_clients_of_glue_read_the_rows(
@@ -139,8 +139,10 @@ def test_icebergs_own_clients_of_glue_read_the_rows(
     kafka_topic.send(PAYMENT, payments(20))
     pipeline.catch_up()
     publish(catalog, lambda: source(pipeline))
-    table, storage = catalog.wanted(source(pipeline)).name, pipeline.catalog.storage
-    kafka_topic.send(NESTED, [{"Lines": [{"Sku": "x"}], **one} for one in payments(5, first=20)])
+    table, storage = catalog.listing_for(source(pipeline)).name, pipeline.catalog.storage
+    kafka_topic.send(
+        NESTED, [{"Lines": [{"Sku": "x"}], **payment} for payment in payments(5, first=20)]
+    )
     pipeline.catch_up()
     assert by_pyiceberg(world, storage, table) == expected(pipeline)[:20]  # not told of it yet
     publish(catalog, lambda: source(pipeline))
@@ -214,6 +216,6 @@ def test_trino_reads_the_same_rows_through_glue_in_both_formats(
     with running_trino(connection, storage, tmp_path, trinos_catalogs(world, storage)) as trino:
         for catalog, name in ((as_iceberg, "glue_iceberg"), (as_delta, "glue_delta")):
             publish(catalog, lambda: source(pipeline))
-            table = quoted(catalog.wanted(source(pipeline)).name, '"')
-            found = trino.ask(f"SELECT id, amount FROM {name}.{table} ORDER BY id")  # noqa: S608
-            assert found == rows
+            table = quoted(catalog.listing_for(source(pipeline)).name, '"')
+            rows_read = trino.ask(f"SELECT id, amount FROM {name}.{table} ORDER BY id")  # noqa: S608
+            assert rows_read == rows

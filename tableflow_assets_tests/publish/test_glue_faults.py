@@ -27,13 +27,13 @@ def world() -> Iterator[GlueWorld]:
 
 def test_a_right_that_is_missing_is_named(world: GlueWorld) -> None:
     source = a_source()
-    with pytest.raises(CatalogRefused) as refused:
+    with pytest.raises(CatalogRefused) as excinfo:
         publish(world.without_right_to_create(), lambda: source)
     database = world.place(source)["DatabaseName"]
     assert f"glue:CreateDatabase on arn:aws:glue:eu-central-1:{ACCOUNT}:database/{database}" in (
-        refused.value.next_step
+        excinfo.value.next_step
     )
-    assert "user/reader" in refused.value.next_step
+    assert "user/reader" in excinfo.value.next_step
 
 
 @pytest.mark.parametrize(
@@ -64,11 +64,11 @@ def test_a_refusal_says_what_to_grant(world: GlueWorld, message: str, step: str)
     source = a_source()
     with (
         world.server.answers("AccessDeniedException", 400, message, only="CreateTable"),
-        pytest.raises(CatalogRefused) as refused,
+        pytest.raises(CatalogRefused) as excinfo,
     ):
         publish(world.catalog(), lambda: source)
-    assert step in refused.value.next_step
-    assert message in refused.value.problem
+    assert step in excinfo.value.next_step
+    assert message in excinfo.value.problem
 
 
 @pytest.mark.parametrize(
@@ -82,9 +82,9 @@ def test_a_refusal_says_what_to_grant(world: GlueWorld, message: str, step: str)
     ],
 )
 def test_other_refusals_are_not_tried_again(world: GlueWorld, code: str, status: int) -> None:
-    with world.server.answers(code, status, "so it is"), pytest.raises(CatalogRefused) as refused:
+    with world.server.answers(code, status, "so it is"), pytest.raises(CatalogRefused) as excinfo:
         publish(world.catalog(), a_source)
-    assert refused.value.next_step
+    assert excinfo.value.next_step
     assert world.server.asked == ["GetTable"]
 
 
@@ -133,4 +133,4 @@ def test_an_update_whose_answer_got_lost_is_not_made_twice(
     with world.server.late_answers(0.6, only="UpdateTable"):
         assert publish(catalog, lambda: newer) == "nothing"
     assert world.writes() == writes + 1
-    assert catalog.find(newer) == catalog.wanted(newer)
+    assert catalog.find(newer) == catalog.listing_for(newer)

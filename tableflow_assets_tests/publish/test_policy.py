@@ -47,8 +47,8 @@ def catalog_of(world: GlueWorld, policy: dict[str, Any], database: str = "shop")
 
 
 def actions(policy: dict[str, Any], service: str) -> set[str]:
-    named = [action for one in policy["Statement"] for action in one["Action"]]
-    return {action.split(":")[1] for action in named if action.startswith(f"{service}:")}
+    actions = [action for statement in policy["Statement"] for action in statement["Action"]]
+    return {action.split(":")[1] for action in actions if action.startswith(f"{service}:")}
 
 
 def test_the_writers_policy_allows_exactly_what_publishing_asks_for(world: GlueWorld) -> None:
@@ -73,7 +73,7 @@ def test_readers_see_and_cannot_change(world: GlueWorld) -> None:
     source, newer = a_source(), None
     publish(world.catalog(database="shop"), lambda: source)
     reader = catalog_of(world, reader_policy(SCOPE))
-    assert reader.find(source) == reader.wanted(source)
+    assert reader.find(source) == reader.listing_for(source)
     newer = after_a_commit(source)
     for change in (
         lambda: publish(reader, lambda: newer),
@@ -82,7 +82,7 @@ def test_readers_see_and_cannot_change(world: GlueWorld) -> None:
     ):
         with pytest.raises(CatalogRefused, match="not authorized"):
             change()
-    assert reader.find(source) == reader.wanted(source)
+    assert reader.find(source) == reader.listing_for(source)
 
 
 @pytest.mark.parametrize("kind", ["writer", "reader"])
@@ -126,7 +126,8 @@ def test_files_are_those_of_the_prefix_and_no_others(world: GlueWorld, kind: str
 def test_lists_are_of_the_prefix() -> None:
     """By reading: moto does not judge by conditions on what is asked."""
     for policy in (writer_policy(SCOPE), reader_policy(SCOPE)):
-        (statement,) = (one for one in policy["Statement"] if "s3:ListBucket" in one["Action"])
+        statements = policy["Statement"]
+        (statement,) = (s for s in statements if "s3:ListBucket" in s["Action"])
         assert statement["Resource"] == ["arn:aws:s3:::lake"]
         assert statement["Condition"] == {"StringLike": {"s3:prefix": ["tables", "tables/*"]}}
 
@@ -147,14 +148,19 @@ def test_each_location_is_named(
     locations: tuple[str, ...], files: list[str], lists: list[list[str] | None]
 ) -> None:
     policy = reader_policy(Scope(REGION, ACCOUNT, "shop", locations))
-    (of_files,) = (one for one in policy["Statement"] if one["Sid"] == "ReadFiles")
+    (of_files,) = (
+        statement for statement in policy["Statement"] if statement["Sid"] == "ReadFiles"
+    )
     assert of_files["Resource"] == [f"arn:aws:s3:::{path}" for path in files]
-    of_lists = [one for one in policy["Statement"] if one["Sid"].startswith("ListFiles")]
+    of_lists = [
+        statement for statement in policy["Statement"] if statement["Sid"].startswith("ListFiles")
+    ]
     conditions = [
-        one.get("Condition", {}).get("StringLike", {}).get("s3:prefix") for one in of_lists
+        statement.get("Condition", {}).get("StringLike", {}).get("s3:prefix")
+        for statement in of_lists
     ]
     assert conditions == lists
-    sids = [one["Sid"] for one in policy["Statement"]]
+    sids = [statement["Sid"] for statement in policy["Statement"]]
     assert len(set(sids)) == len(sids)  # as IAM asks for
 
 
@@ -164,7 +170,7 @@ def test_each_location_is_named(
 )
 def test_every_arn_is_of_the_regions_part_of_aws(region: str, partition: str) -> None:
     policy = writer_policy(Scope(region, ACCOUNT, "shop", ("s3://lake",)))
-    arns = [arn for one in policy["Statement"] for arn in one["Resource"]]
+    arns = [arn for statement in policy["Statement"] for arn in statement["Resource"]]
     assert {arn.split(":")[1] for arn in arns} == {partition}
     assert f"arn:{partition}:glue:{region}:{ACCOUNT}:table/shop/*" in arns
     assert "*" not in arns
@@ -239,7 +245,7 @@ def test_the_command_encrypts_where_the_warehouse_does(command: Command, setting
 
 
 @pytest.mark.parametrize(
-    ("text", "arguments", "code", "said"),
+    ("text", "arguments", "code", "message"),
     [
         ("{}", ["--account", ACCOUNT], 1, "no Glue catalog"),
         (GLUE, [], 2, "--account ID"),
@@ -251,8 +257,8 @@ def test_the_command_encrypts_where_the_warehouse_does(command: Command, setting
     ],
 )
 def test_the_command_says_what_it_misses(
-    command: Command, settings: Any, text: str, arguments: list[str], code: int, said: str
+    command: Command, settings: Any, text: str, arguments: list[str], code: int, message: str
 ) -> None:
     answer = command("--config", settings(text), "aws", "policy", *arguments)
     assert (answer.code, answer.out) == (code, "")
-    assert said in answer.err
+    assert message in answer.err

@@ -43,10 +43,10 @@ class Published:
         return head_of(self.pipeline)
 
     def publish(self) -> dict[str, CatalogStatus]:
-        return {one.catalog: one for one in self.publisher.publish(self.topic)}
+        return {status.catalog: status for status in self.publisher.publish(self.topic)}
 
     def look(self) -> dict[str, CatalogStatus]:
-        return {one.catalog: one for one in self.publisher.look(self.topic)}
+        return {status.catalog: status for status in self.publisher.look(self.topic)}
 
     @property
     def in_glue(self) -> dict[str, Any]:
@@ -68,8 +68,8 @@ def published(tableflow: Tableflow, kafka_topic: KafkaTopic, tmp_path: Path) -> 
 
 
 def test_without_a_table_nothing_is_shown(published: Published) -> None:
-    for standing in (*published.publish().values(), *published.look().values()):
-        assert (standing.state, standing.can_be_shown) == ("pending", False)
+    for status in (*published.publish().values(), *published.look().values()):
+        assert (status.state, status.can_be_shown) == ("pending", False)
 
 
 def test_whoever_catches_up_through_the_library_publishes_too(
@@ -78,19 +78,21 @@ def test_whoever_catches_up_through_the_library_publishes_too(
     published.kafka_topic.send(PAYMENT, payments(5))
     replace(published.pipeline, publisher=published.publisher).catch_up()
     shown = published.look().values()
-    assert {(each.state, each.snapshot) for each in shown} == {
+    assert {(status.state, status.snapshot) for status in shown} == {
         ("connected", head_of(published.pipeline))
     }
 
 
 def test_a_commit_is_shown_everywhere(published: Published) -> None:
     first = published.commit()
-    assert {one.state for one in published.look().values()} == {"pending"}
-    done = published.publish()
-    assert {(one.state, one.snapshot) for one in done.values()} == {("connected", first)}
+    assert {status.state for status in published.look().values()} == {"pending"}
+    statuses = published.publish()
+    assert {(status.state, status.snapshot) for status in statuses.values()} == {
+        ("connected", first)
+    }
     assert published.in_glue["metadata_location"] == table_of(published.pipeline).metadata_location
     shown = published.look()
-    assert all(one.is_in_step and one.snapshot == first for one in shown.values())
+    assert all(status.is_in_step and status.snapshot == first for status in shown.values())
     assert shown["analytics"].listed_as.endswith(f".{published.topic.table}")
 
 
@@ -99,10 +101,10 @@ def test_what_is_not_shown_yet_is_counted(published: Published) -> None:
     published.publish()
     published.commit()
     published.commit()
-    standing = published.look()["analytics"]
-    assert (standing.state, standing.snapshot, standing.behind) == ("connected", first, 2)
-    assert standing.lag_seconds is not None
-    assert not standing.is_in_step
+    status = published.look()["analytics"]
+    assert (status.state, status.snapshot, status.behind) == ("connected", first, 2)
+    assert status.lag_seconds is not None
+    assert not status.is_in_step
 
 
 def test_a_catalog_that_is_down_keeps_nobody_waiting_and_catches_up_once(
@@ -114,10 +116,10 @@ def test_a_catalog_that_is_down_keeps_nobody_waiting_and_catches_up_once(
     with published.glue.is_down():
         for _ in range(3):
             newest = published.commit()
-            done = published.publish()
-            assert done["analytics"].state == "failed"
-            assert done["analytics"].reason
-            assert done["lakehouse"].snapshot == newest
+            statuses = published.publish()
+            assert statuses["analytics"].state == "failed"
+            assert statuses["analytics"].reason
+            assert statuses["lakehouse"].snapshot == newest
         assert published.look()["analytics"].state == "failed"
         table = table_of(published.pipeline)
         assert published.publisher.not_told(published.topic, table) == ["analytics"]
@@ -167,10 +169,10 @@ def test_a_topic_that_the_settings_no_longer_want_there_is_taken_out(published: 
     nowhere = published.topic.model_copy(update={"catalogs": ()})
     assert published.publisher.unwanted([published.topic]) == []
     unwanted = published.publisher.unwanted([nowhere])
-    assert {one.catalog for one in unwanted} == {"analytics", "lakehouse"}
-    for one in unwanted:
-        published.publisher.unpublish(one)
-    assert {one.state for one in published.look().values()} == {"pending"}
+    assert {status.catalog for status in unwanted} == {"analytics", "lakehouse"}
+    for status in unwanted:
+        published.publisher.unpublish(status)
+    assert {status.state for status in published.look().values()} == {"pending"}
     assert published.publisher.unwanted([nowhere]) == []
     assert head_of(published.pipeline)  # the owner's table is still there
 

@@ -67,10 +67,10 @@ class Shown:
 
     def files(self, folder: str) -> set[str]:
         key = self.table.location().removeprefix("s3://lake/")
-        listed = client_of(self.other._storage).list_objects_v2(
+        answer = client_of(self.other._storage).list_objects_v2(
             Bucket="lake", Prefix=f"{key}/{folder}"
         )
-        return {one["Key"] for one in listed.get("Contents", [])}
+        return {entry["Key"] for entry in answer.get("Contents", [])}
 
 
 @pytest.fixture
@@ -91,8 +91,8 @@ def shown(
 def append(table: Table) -> None:
     names = [field.name for field in table.schema().fields]
     values = {"id": [7, 8], "name": ["x", "y"], "more": [1, 2]}
-    wanted = table.schema().as_arrow()
-    table.append(pa.table({name: values[name] for name in names}).cast(wanted))
+    arrow_schema = table.schema().as_arrow()
+    table.append(pa.table({name: values[name] for name in names}).cast(arrow_schema))
 
 
 def add_column(table: Table) -> None:
@@ -118,8 +118,8 @@ def sort(table: Table) -> None:
 def tag(table: Table) -> None:
     newest = table.current_snapshot()
     assert newest is not None
-    changed = table.manage_snapshots().create_tag(newest.snapshot_id, "kept", 10**9)
-    changed.create_branch(newest.snapshot_id, "side").commit()
+    change = table.manage_snapshots().create_tag(newest.snapshot_id, "kept", 10**9)
+    change.create_branch(newest.snapshot_id, "side").commit()
 
 
 def untag(table: Table) -> None:
@@ -134,7 +134,8 @@ def roll_back(table: Table) -> None:
 def expire(table: Table) -> None:
     newest = table.current_snapshot()
     assert newest is not None
-    old = [one.snapshot_id for one in table.snapshots() if one.snapshot_id != newest.snapshot_id]
+    ids = [snapshot.snapshot_id for snapshot in table.snapshots()]
+    old = [snapshot_id for snapshot_id in ids if snapshot_id != newest.snapshot_id]
     table.maintenance.expire_snapshots().by_ids(old).commit()
 
 
@@ -176,12 +177,12 @@ def same(shown: Shown, change: Callable[[Table], None]) -> None:
     ):
         assert getattr(theirs, of) == getattr(ours, of), (change.__name__, of)
     assert theirs.schema() == ours.schema()
-    assert {one.snapshot_id for one in theirs.snapshots} == {
-        one.snapshot_id for one in ours.snapshots
+    assert {snapshot.snapshot_id for snapshot in theirs.snapshots} == {
+        snapshot.snapshot_id for snapshot in ours.snapshots
     }
     assert shown.there().scan().to_arrow() == shown.table.scan().to_arrow()
-    kept = {key: value for key, value in theirs.properties.items() if key in ours.properties}
-    assert kept == ours.properties
+    properties = {key: value for key, value in theirs.properties.items() if key in ours.properties}
+    assert properties == ours.properties
     assert ("tableflow.suspended" in theirs.properties) == (
         "tableflow.suspended" in ours.properties
     )
@@ -243,9 +244,9 @@ def test_what_others_commit_there_is_taken_back_and_then_told(shown: Shown) -> N
     assert shown.publish() == "replaced"
     assert shown.there().scan().to_arrow() == shown.table.scan().to_arrow()
     append(shown.table)
-    with pytest.raises(CatalogRefused, match="somebody else has committed") as refused:
+    with pytest.raises(CatalogRefused, match="somebody else has committed") as excinfo:
         shown.publish()
-    assert "without purging" in refused.value.next_step
+    assert "without purging" in excinfo.value.next_step
     shown.there().catalog.drop_table(shown.name)
     assert shown.publish() == "created"
     assert shown.there().scan().to_arrow() == shown.table.scan().to_arrow()
@@ -263,12 +264,12 @@ def test_metadata_that_is_gone_by_now_is_worth_another_try(shown: Shown) -> None
     shown.publish()
     append(shown.table)
     source = shown.source()
-    found = shown.other.find(source)
-    assert found is not None
+    listing = shown.other.find(source)
+    assert listing is not None
     key = source.metadata_location.removeprefix("s3://lake/")
     client_of(shown.other._storage).delete_object(Bucket="lake", Key=key)
     with pytest.raises(CatalogAway, match="own metadata"):
-        shown.other.replace(source, shown.other.wanted(source), found)
+        shown.other.replace(source, shown.other.listing_for(source), listing)
 
 
 @pytest.mark.parametrize("answer", ["a page", "nothing of this name"])
@@ -278,9 +279,9 @@ def test_an_address_that_is_no_catalog_is_refused(
     status, body = (200, b"<html>hello</html>") if answer == "a page" else (404, b"")
     uri = httpserver_page(status, body)
     settings = OtherRestSettings.model_validate({"type": "rest", "uri": uri})
-    with pytest.raises(CatalogRefused) as refused:
+    with pytest.raises(CatalogRefused) as excinfo:
         OtherRestCatalog("other", settings, rest_storage).probe()
-    assert "`uri`" in refused.value.next_step
+    assert "`uri`" in excinfo.value.next_step
 
 
 @pytest.fixture

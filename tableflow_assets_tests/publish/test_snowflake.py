@@ -44,9 +44,9 @@ def published(world: SnowflakeWorld) -> SourceTable:
 
 
 def listed(world: SnowflakeWorld, source: SourceTable) -> Listing:
-    found = world.catalog().find(source)
-    assert found is not None
-    return found
+    listing = world.catalog().find(source)
+    assert listing is not None
+    return listing
 
 
 def table_of(world: SnowflakeWorld, source: SourceTable) -> Table:
@@ -57,8 +57,8 @@ def test_names_are_in_capitals_and_the_schema_is_the_namespace_unless_set(
     world: SnowflakeWorld,
 ) -> None:
     source = a_source("orders_eu")
-    assert world.catalog().wanted(source).name == "LAKE.SHOP.ORDERS_EU"
-    assert world.catalog(schema="Sales").wanted(source).name == "LAKE.SALES.ORDERS_EU"
+    assert world.catalog().listing_for(source).name == "LAKE.SHOP.ORDERS_EU"
+    assert world.catalog(schema="Sales").listing_for(source).name == "LAKE.SALES.ORDERS_EU"
     publishing.publish(world.catalog(), lambda: source)
     assert json.loads(table_of(world, source).comment)["tableflow.topic"] == source.topic
 
@@ -69,12 +69,16 @@ def test_a_missing_schema_and_database_are_made(world: SnowflakeWorld) -> None:
     assert world.stub.engine.databases["FRESH"] == {"PUBLIC", "NEW"}
     world.stub.statements.clear()
     publishing.publish(world.catalog(database="fresh", schema="newer"), lambda: source)
-    made = [one for one in world.stub.statements if one.startswith("CREATE")]
-    assert made[0] == 'CREATE SCHEMA IF NOT EXISTS "FRESH"."NEWER"'
+    statements = [
+        statement for statement in world.stub.statements if statement.startswith("CREATE")
+    ]
+    assert statements[0] == 'CREATE SCHEMA IF NOT EXISTS "FRESH"."NEWER"'
     world.stub.statements.clear()
     other = a_source()
     publishing.publish(world.catalog(database="fresh", schema="newer"), lambda: other)
-    (made_now,) = [one for one in world.stub.statements if one.startswith("CREATE")]
+    (made_now,) = [
+        statement for statement in world.stub.statements if statement.startswith("CREATE")
+    ]
     assert made_now.startswith("CREATE ICEBERG TABLE")
 
 
@@ -86,14 +90,14 @@ def test_delta_alone_is_not_shown(world: SnowflakeWorld) -> None:
 def test_a_table_outside_of_the_volume_is_refused_with_what_to_set(world: SnowflakeWorld) -> None:
     elsewhere = replace(a_source(), metadata_location="s3://lake-of-others/t/metadata/1.json")
     with pytest.raises(CatalogRefused, match="base_url"):
-        world.catalog().wanted(elsewhere)
+        world.catalog().listing_for(elsewhere)
 
 
 def test_files_in_another_store_are_known_by_our_name_for_them(stub: SnowflakeStub) -> None:
     world = SnowflakeWorld(stub, volume=OTHER_STORE)
     source = published(world)
     assert table_of(world, source).metadata_location.startswith("s3compat://lake/")
-    assert listed(world, source) == world.catalog().wanted(source)
+    assert listed(world, source) == world.catalog().listing_for(source)
     assert listed(world, source).location == source.location
 
 
@@ -105,8 +109,8 @@ def test_through_another_catalog_it_reads_what_that_one_says(
     table = published(world)
     newer = with_more_columns(table)
     publishing.publish(world.catalog(), lambda: newer)
-    assert listed(world, newer) == world.catalog().wanted(newer)
-    assert [one for one in stub.statements if "REFRESH" in one] == [
+    assert listed(world, newer) == world.catalog().listing_for(newer)
+    assert [statement for statement in stub.statements if "REFRESH" in statement] == [
         f'ALTER ICEBERG TABLE "LAKE"."SHOP"."{table.name.upper()}" REFRESH'
     ]
 
@@ -125,7 +129,7 @@ def test_while_the_other_catalog_is_behind_it_is_away_and_says_no_wrong_snapshot
     stub.engine.files[newer.metadata_location] = newer.schema
     stub.engine.remote[("shop", newer.name)] = newer.metadata_location
     assert publishing.publish(plain, lambda: newer, NO_PAUSE) == "replaced"
-    assert listed(world, newer) == plain.wanted(newer)
+    assert listed(world, newer) == plain.listing_for(newer)
 
 
 def test_a_refresh_by_somebody_else_leaves_no_snapshot_that_would_be_wrong(
@@ -137,8 +141,8 @@ def test_a_refresh_by_somebody_else_leaves_no_snapshot_that_would_be_wrong(
     engine.files[newer.metadata_location] = newer.schema
     path = newer.metadata_location.removeprefix("s3://lake/")
     engine.run(sql.refresh_table(world.catalog().name_of(newer), sql.Origin(path)), "PUBLISHER")
-    found = listed(world, newer)
-    assert (found.metadata_location, found.snapshot) == (newer.metadata_location, None)
+    listing = listed(world, newer)
+    assert (listing.metadata_location, listing.snapshot) == (newer.metadata_location, None)
 
 
 def test_somebodys_iceberg_table_is_not_ours_either(world: SnowflakeWorld) -> None:
@@ -178,20 +182,20 @@ def test_what_changed_or_went_since_it_was_looked_at_is_not_replaced(
     world: SnowflakeWorld,
 ) -> None:
     source = published(world)
-    seen = listed(world, source)
+    listing = listed(world, source)
     newest = after_a_commit(after_a_commit(source))
     publishing.publish(world.catalog(), lambda: newest)
     older = after_a_commit(source)
     with pytest.raises(ListingChanged):
-        world.catalog().replace(older, world.catalog().wanted(older), seen)
-    assert listed(world, newest) == world.catalog().wanted(newest)
+        world.catalog().replace(older, world.catalog().listing_for(older), listing)
+    assert listed(world, newest) == world.catalog().listing_for(newest)
     world.stub.engine.tables.clear()
     with pytest.raises(ListingChanged):
-        world.catalog().replace(newest, world.catalog().wanted(newest), seen)
+        world.catalog().replace(newest, world.catalog().listing_for(newest), listing)
     world.stub.engine.databases.clear()
     with pytest.raises(ListingChanged):
-        world.catalog().replace(newest, world.catalog().wanted(newest), seen)
-    world.catalog().drop(newest, seen)  # what is gone already is no error
+        world.catalog().replace(newest, world.catalog().listing_for(newest), listing)
+    world.catalog().drop(newest, listing)  # what is gone already is no error
     assert world.catalog().find(newest) is None
 
 
@@ -213,5 +217,5 @@ def test_a_comment_that_is_not_ours_marks_nothing(comment: str | None) -> None:
 
 
 def test_a_comment_with_an_odd_snapshot_is_ours_without_one() -> None:
-    said = {"tableflow.table_uuid": "u", "tableflow.topic": "t", "tableflow.snapshot_id": "1e5"}
-    assert Marks.of(json.dumps(said)) == Marks("u", "t", None, "None")
+    marks = {"tableflow.table_uuid": "u", "tableflow.topic": "t", "tableflow.snapshot_id": "1e5"}
+    assert Marks.of(json.dumps(marks)) == Marks("u", "t", None, "None")

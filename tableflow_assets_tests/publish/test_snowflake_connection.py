@@ -45,7 +45,7 @@ def world(stub: SnowflakeStub) -> SnowflakeWorld:
 
 
 @pytest.mark.parametrize(
-    ("refusal", "error", "said"),
+    ("refusal", "error", "message"),
     [
         (
             Refusal("003001", "42501", "Insufficient privileges"),
@@ -59,19 +59,19 @@ def world(stub: SnowflakeStub) -> SnowflakeWorld:
     ],
 )
 def test_each_error_is_one_to_wait_for_or_one_to_act_on(
-    world: SnowflakeWorld, refusal: Refusal, error: type[Exception], said: str
+    world: SnowflakeWorld, refusal: Refusal, error: type[Exception], message: str
 ) -> None:
     world.stub.refuses_with = refusal
-    with pytest.raises(error, match=said):
+    with pytest.raises(error, match=message):
         publishing.publish(world.catalog(), a_source, NO_PAUSE)
 
 
 def test_a_role_that_sees_nothing_is_told_all_that_it_needs(world: SnowflakeWorld) -> None:
     world.stub.engine.hidden.add("PUBLISHER")
-    with pytest.raises(CatalogRefused) as refused:
+    with pytest.raises(CatalogRefused) as excinfo:
         publishing.publish(world.catalog(), a_source)
     for right in sql.grants(world.settings(), sql.TableName("LAKE", "SHOP", "")):
-        assert right in refused.value.next_step
+        assert right in excinfo.value.next_step
 
 
 def test_statements_are_marked_and_limited_in_time(world: SnowflakeWorld) -> None:
@@ -113,10 +113,10 @@ def test_a_key_that_cannot_be_read_is_named_and_not_quoted(
     monkeypatch.setenv(KEY, hidden)
     monkeypatch.setenv(PHRASE, phrase or "")
     more: dict[str, Any] = {"private_key_passphrase": SecretRef(env=PHRASE)} if phrase else {}
-    with pytest.raises(CatalogRefused, match="private key in env:") as refused:
+    with pytest.raises(CatalogRefused, match="private key in env:") as excinfo:
         world.catalog(**more).probe()
-    assert hidden.splitlines()[1] not in str(refused.value)
-    assert refused.value.__cause__ is None
+    assert hidden.splitlines()[1] not in str(excinfo.value)
+    assert excinfo.value.__cause__ is None
 
 
 def test_an_unset_key_is_refused_by_the_name_of_its_variable(
@@ -147,10 +147,10 @@ def test_where_nobody_listens_the_error_comes_soon_and_no_log_has_the_key(
     with caplog.at_level(logging.DEBUG), pytest.raises(CatalogAway, match=address) as away:
         catalog.probe()
     assert time.monotonic() - begun < 3 * snowflake_connection.LOGIN_SECONDS
-    told = caplog.text + str(away.value)
+    output = caplog.text + str(away.value)
     assert "snowflake.connector" in caplog.text  # it was on
     hidden = [phrase, *key.splitlines()[1:-1], *pem(a_key(1)).splitlines()[1:-1]]
-    assert [secret for secret in hidden if secret in told] == []
+    assert [secret for secret in hidden if secret in output] == []
 
 
 def test_secrets_of_statements_are_in_no_log_and_no_error(
@@ -162,14 +162,14 @@ def test_secrets_of_statements_are_in_no_log_and_no_error(
     rest = {"source": "rest", "uri": "https://c.example.com", "token": {"env": KEY + "_TOKEN"}}
     catalog = world.catalog(role=ADMINISTRATOR, integration=rest)
     name = sql.TableName("LAKE", "SHOP", "")
-    made = sql.set_up(catalog.settings, name, lambda secret: secret.resolve())
-    assert any(token in statement for statement in made)
+    statements = sql.set_up(catalog.settings, name, lambda secret: secret.resolve())
+    assert any(token in statement for statement in statements)
     stub.refuses_with = Refusal("001003", "42000", f"syntax error near '{token}'")
-    with caplog.at_level(logging.DEBUG), pytest.raises(CatalogRefused, match="near") as refused:
-        catalog.run(made, "shop", lambda _: None)
+    with caplog.at_level(logging.DEBUG), pytest.raises(CatalogRefused, match="near") as excinfo:
+        catalog.run(statements, "shop", lambda _: None)
     stub.refuses_with = None
     with caplog.at_level(logging.DEBUG):
-        catalog.run(made, "shop", lambda _: None)
+        catalog.run(statements, "shop", lambda _: None)
     assert any(token in statement for statement in stub.statements)
-    assert token not in caplog.text + str(refused.value)
-    assert (refused.value.__cause__, refused.value.__suppress_context__) == (None, True)
+    assert token not in caplog.text + str(excinfo.value)
+    assert (excinfo.value.__cause__, excinfo.value.__suppress_context__) == (None, True)

@@ -58,7 +58,7 @@ CASES: dict[str, dict[str, Any]] = {
 
 
 def settings_of(case: str) -> SnowflakeSettings:
-    given = {
+    settings = {
         "account": "myorg-account",
         "user": "tableflow",
         "private_key": {"env": "KEY"},
@@ -66,7 +66,7 @@ def settings_of(case: str) -> SnowflakeSettings:
         "warehouse": "loading",
         "database": "lake",
     }
-    return SnowflakeSettings(type="snowflake", **(given | CASES[case]))
+    return SnowflakeSettings(type="snowflake", **(settings | CASES[case]))
 
 
 def statements_of(case: str) -> list[str]:
@@ -96,8 +96,8 @@ def statements_of(case: str) -> list[str]:
 
 @pytest.mark.parametrize("case", CASES)
 def test_the_statements_are_those_that_were_reviewed(case: str) -> None:
-    made = "".join(f"{statement};\n" for statement in statements_of(case))
-    assert made == (GOLDEN / f"{case}.sql").read_text()
+    script = "".join(f"{statement};\n" for statement in statements_of(case))
+    assert script == (GOLDEN / f"{case}.sql").read_text()
 
 
 def test_there_is_no_golden_file_without_a_case() -> None:
@@ -161,6 +161,6 @@ def test_the_stub_does_not_take_what_snowflake_would_not_or_should_not_run(wrong
     ],
 )
 def test_settings_that_do_not_fit_are_refused(more: dict[str, Any], said: str) -> None:
-    given = {"account": "a", "user": "u", "private_key": {"env": "K"}, "database": "d"}
+    block = {"account": "a", "user": "u", "private_key": {"env": "K"}, "database": "d"}
     with pytest.raises(ValueError, match=said):
-        SnowflakeSettings(type="snowflake", **(given | more))
+        SnowflakeSettings(type="snowflake", **(block | more))

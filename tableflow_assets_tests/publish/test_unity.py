@@ -79,12 +79,12 @@ def test_only_a_table_that_is_kept_as_delta_is_shown(world: UnityWorld) -> None:
 
 def test_the_schema_is_the_namespace_unless_the_settings_name_one(world: UnityWorld) -> None:
     source = a_source(name="payments")
-    assert world.catalog().wanted(source).name == "main.shop.payments"
-    assert world.of(world.writer, schema="sales").wanted(source).name == "main.sales.payments"
+    assert world.catalog().listing_for(source).name == "main.shop.payments"
+    assert world.of(world.writer, schema="sales").listing_for(source).name == "main.sales.payments"
 
 
 def test_names_are_of_the_case_that_the_flavor_keeps(world: UnityWorld) -> None:
-    name = world.of(world.writer, schema="Sales").wanted(a_source(name="Payments")).name
+    name = world.of(world.writer, schema="Sales").listing_for(a_source(name="Payments")).name
     assert name == (
         "main.sales.payments" if world.flavor == "databricks" else "main.Sales.payments"
     )
@@ -95,13 +95,13 @@ def test_a_commit_changes_nothing_and_is_shown_all_the_same(world: UnityWorld) -
     publish(catalog, lambda: source)
     newer, writes = after_a_commit(source), world.writes()
     assert publish(catalog, lambda: newer) == "nothing"
-    found = catalog.find(newer)
-    assert found is not None
-    assert found.snapshot == newer.snapshot
+    listing = catalog.find(newer)
+    assert listing is not None
+    assert listing.snapshot == newer.snapshot
     # The same where the commit falls between the look and the change.
     before = catalog.find(source)
     assert before is not None
-    catalog.replace(newer, catalog.wanted(newer), before)
+    catalog.replace(newer, catalog.listing_for(newer), before)
     assert world.writes() == writes
 
 
@@ -109,9 +109,9 @@ def test_at_another_place_no_snapshot_of_ours_is_shown(world: UnityWorld) -> Non
     catalog, source = world.catalog(), a_source()
     publish(catalog, lambda: source)
     world.tamper(source, "location")
-    found = catalog.find(source)
-    assert found is not None
-    assert found.snapshot is None
+    listing = catalog.find(source)
+    assert listing is not None
+    assert listing.snapshot is None
 
 
 def test_other_columns_are_listed_anew_and_what_was_granted_stays(world: UnityWorld) -> None:
@@ -120,7 +120,7 @@ def test_other_columns_are_listed_anew_and_what_was_granted_stays(world: UnityWo
     newer = with_more_columns(source)
     assert publish(world.catalog(), lambda: newer) == "replaced"
     assert kept(world, source)["table_id"] != before
-    assert [one["name"] for one in kept(world, source)["columns"]][-1] == "method"
+    assert [column["name"] for column in kept(world, source)["columns"]][-1] == "method"
     assert grants_on(world, source) == GRANTS
 
 
@@ -134,14 +134,14 @@ def test_a_line_that_breaks_on_the_way_costs_no_grants(
     world.stub.breaks[what] = when
     publish(catalog, lambda: newer, pauses=(0.0,))
     assert world.stub.breaks == {}
-    assert catalog.find(newer) == catalog.wanted(newer)
-    assert {who: set(rights) for who, rights in grants_on(world, source).items()} == {
-        who: set(rights) for who, rights in GRANTS.items()
+    assert catalog.find(newer) == catalog.listing_for(newer)
+    assert {principal: set(rights) for principal, rights in grants_on(world, source).items()} == {
+        principal: set(rights) for principal, rights in GRANTS.items()
     }
 
 
 @pytest.mark.parametrize(
-    ("theirs", "told"),
+    ("theirs", "message"),
     [
         ({"row_filter": {"function_name": "f", "input_column_names": ["id"]}}, "a row filter"),
         ({"owner": STRANGER}, f"the owner {STRANGER}"),
@@ -150,20 +150,20 @@ def test_a_line_that_breaks_on_the_way_costs_no_grants(
     ids=["filter", "owner", "mask"],
 )
 def test_what_others_put_on_a_table_is_never_lost(
-    databricks: DatabricksWorld, theirs: dict[str, Any], told: str
+    databricks: DatabricksWorld, theirs: dict[str, Any], message: str
 ) -> None:
     source, catalog = a_source(), databricks.catalog()
     publish(catalog, lambda: source)
     kept(databricks, source).update(theirs)
-    with pytest.raises(CatalogRefused, match=told) as refused:
+    with pytest.raises(CatalogRefused, match=message) as excinfo:
         publish(catalog, lambda: with_more_columns(source))
-    assert f"REPAIR TABLE `main`.`shop`.`{source.name}` SYNC METADATA" in refused.value.next_step
+    assert f"REPAIR TABLE `main`.`shop`.`{source.name}` SYNC METADATA" in excinfo.value.next_step
     assert kept(databricks, source).items() >= theirs.items()
 
 
 def with_warehouse(world: DatabricksWorld, newer: SourceTable) -> Any:
     world.stub.warehouses.add("w1")
-    columns = [vars(one) for one in unity_columns(newer.schema)]
+    columns = [vars(column) for column in unity_columns(newer.schema)]
     world.stub.delta_logs[str(newer.delta_location)] = columns
     return world.of(world.writer, warehouse_id="w1")
 
@@ -175,7 +175,7 @@ def test_with_a_warehouse_other_columns_are_read_from_the_log(databricks: Databr
     table_id = kept(databricks, source)["table_id"]
     kept(databricks, source)["owner"] = STRANGER  # no reason to refuse: it stays
     assert publish(catalog, lambda: newer) == "replaced"
-    assert catalog.find(newer) == catalog.wanted(newer)
+    assert catalog.find(newer) == catalog.listing_for(newer)
     assert kept(databricks, source)["table_id"] == table_id
     assert grants_on(databricks, source) == GRANTS
 
@@ -190,7 +190,7 @@ def test_what_a_warehouse_did_not_bring_about_is_listed_anew(
     catalog = with_warehouse(databricks, source if lost == "columns" else newer)
     databricks.stub.sync_keeps_properties = lost != "marks"
     publish(catalog, lambda: newer)
-    assert catalog.find(newer) == catalog.wanted(newer)
+    assert catalog.find(newer) == catalog.listing_for(newer)
     assert grants_on(databricks, source) == GRANTS
 
 
@@ -205,10 +205,10 @@ def test_a_warehouse_that_has_to_start_first_is_not_waited_for(
     databricks.stub.warehouse_is_starting = True
     with pytest.raises(CatalogAway, match="w1"):
         publish(catalog, lambda: newer, pauses=NO_WAIT)
-    assert [one["state"] for one in databricks.stub.statements.values()] == ["CANCELED"]
+    assert [statement["state"] for statement in databricks.stub.statements.values()] == ["CANCELED"]
     databricks.stub.warehouse_is_starting = False
     publish(catalog, lambda: newer, pauses=NO_WAIT)
-    assert catalog.find(newer) == catalog.wanted(newer)
+    assert catalog.find(newer) == catalog.listing_for(newer)
 
 
 def test_a_warehouse_that_may_not_or_is_not_there(databricks: DatabricksWorld) -> None:
@@ -216,13 +216,13 @@ def test_a_warehouse_that_may_not_or_is_not_there(databricks: DatabricksWorld) -
     newer, writes = with_more_columns(source), databricks.writes()
     catalog = with_warehouse(databricks, newer)
     databricks.writer.rights.remove("MODIFY")
-    with pytest.raises(CatalogRefused) as refused:
+    with pytest.raises(CatalogRefused) as excinfo:
         publish(catalog, lambda: newer)
-    assert f"GRANT SELECT, MODIFY ON TABLE `main`.`shop`.`{source.name}`" in refused.value.next_step
+    assert f"GRANT SELECT, MODIFY ON TABLE `main`.`shop`.`{source.name}`" in excinfo.value.next_step
     databricks.stub.warehouses.clear()
-    with pytest.raises(CatalogRefused) as refused:
+    with pytest.raises(CatalogRefused) as excinfo:
         publish(catalog, lambda: newer)
-    assert "`warehouse_id`" in refused.value.next_step
+    assert "`warehouse_id`" in excinfo.value.next_step
     assert databricks.writes() == writes
 
 
@@ -230,14 +230,14 @@ def test_a_warehouse_that_may_not_or_is_not_there(databricks: DatabricksWorld) -
 def test_what_became_somebody_else_s_meanwhile_is_left_alone(world: UnityWorld, act: str) -> None:
     catalog, source = world.catalog(), a_source()
     publish(catalog, lambda: source)
-    found, newer = catalog.find(source), with_more_columns(source)
-    assert found is not None
+    listing, newer = catalog.find(source), with_more_columns(source)
+    assert listing is not None
     world.make_foreign_table(source)
     with pytest.raises(ListingChanged):
         if act == "drop":
-            catalog.drop(source, found)
+            catalog.drop(source, listing)
         else:
-            catalog.replace(newer, catalog.wanted(newer), found)
+            catalog.replace(newer, catalog.listing_for(newer), listing)
     assert world.foreign_table_is_untouched(source)
 
 
@@ -245,9 +245,9 @@ def test_a_table_of_another_kind_is_not_ours_whatever_its_marks(world: UnityWorl
     catalog, source = world.catalog(), a_source()
     publish(catalog, lambda: source)
     kept(world, source)["table_type"] = "MANAGED"  # dropping such a one would delete its data
-    found = catalog.find(source)
-    assert found is not None
-    assert (found.table_uuid, found.topic) == ("", "")
+    listing = catalog.find(source)
+    assert listing is not None
+    assert (listing.table_uuid, listing.topic) == ("", "")
 
 
 def test_a_table_of_a_kind_that_the_client_does_not_know_is_found(world: UnityWorld) -> None:
@@ -259,9 +259,9 @@ def test_a_table_of_a_kind_that_the_client_does_not_know_is_found(world: UnityWo
         "columns": None,
         "properties": None,
     }
-    found = catalog.find(source)
-    assert found is not None
-    assert (found.table_uuid, found.columns) == ("", ())
+    listing = catalog.find(source)
+    assert listing is not None
+    assert (listing.table_uuid, listing.columns) == ("", ())
 
 
 def test_what_is_answered_in_another_order_or_with_a_slash_is_the_same(world: UnityWorld) -> None:
@@ -270,16 +270,16 @@ def test_what_is_answered_in_another_order_or_with_a_slash_is_the_same(world: Un
     table = kept(world, source)
     table["columns"].reverse()
     table["storage_location"] += "/"
-    assert catalog.find(source) == catalog.wanted(source)
+    assert catalog.find(source) == catalog.listing_for(source)
 
 
 def test_taking_out_what_is_gone_already_is_no_error(world: UnityWorld) -> None:
     catalog, source = world.catalog(), a_source()
     publish(catalog, lambda: source)
-    found = catalog.find(source)
-    assert found is not None
+    listing = catalog.find(source)
+    assert listing is not None
     assert unpublish(world.catalog(), source)
-    catalog.drop(source, found)
+    catalog.drop(source, listing)
 
 
 def test_it_can_be_asked_from_within_an_event_loop(world: UnityWorld) -> None:
@@ -289,7 +289,7 @@ def test_it_can_be_asked_from_within_an_event_loop(world: UnityWorld) -> None:
         publish(catalog, lambda: source)
 
     asyncio.run(inside())
-    assert catalog.find(source) == catalog.wanted(source)
+    assert catalog.find(source) == catalog.listing_for(source)
 
 
 def test_an_open_source_server_may_want_no_token() -> None:

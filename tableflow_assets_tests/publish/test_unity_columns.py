@@ -34,8 +34,8 @@ from tableflow_assets.base.errors import UnsupportedInDelta
 from tableflow_assets.publish.base import ListedColumn
 from tableflow_assets.publish.unity.types import (
     UnityColumn,
-    listed,
     listed_as_answered,
+    listed_column,
     unity_columns,
 )
 
@@ -67,18 +67,22 @@ TYPES: list[tuple[IcebergType, str, str]] = [
 
 
 def column(kind: IcebergType, name: str = "value", doc: str | None = None) -> UnityColumn:
-    (found,) = unity_columns(Schema(NestedField(1, name, kind, required=False, doc=doc)))
-    return found
+    (unity_column,) = unity_columns(Schema(NestedField(1, name, kind, required=False, doc=doc)))
+    return unity_column
 
 
-@pytest.mark.parametrize(("kind", "text", "name"), TYPES, ids=lambda one: str(one)[:24])
+@pytest.mark.parametrize(("kind", "text", "name"), TYPES, ids=lambda value: str(value)[:24])
 def test_every_type_is_said_as_spark_says_it(kind: IcebergType, text: str, name: str) -> None:
-    found = column(kind, doc="What it is.")
-    assert (found.type_text, found.type_name) == (text, name)
-    field = StructField.fromJson(json.loads(found.type_json))
+    unity_column = column(kind, doc="What it is.")
+    assert (unity_column.type_text, unity_column.type_name) == (text, name)
+    field = StructField.fromJson(json.loads(unity_column.type_json))
     assert (field.name, field.nullable, field.metadata["comment"]) == ("value", True, "What it is.")
     assert field.dataType.simpleString() == text
-    assert (found.position, found.nullable, found.comment) == (0, True, "What it is.")
+    assert (unity_column.position, unity_column.nullable, unity_column.comment) == (
+        0,
+        True,
+        "What it is.",
+    )
 
 
 def test_of_a_decimal_the_digits_are_said_by_themselves_too() -> None:
@@ -108,7 +112,7 @@ def test_names_inside_of_types_are_quoted_where_they_are_not_plain() -> None:
 
 def test_columns_stand_in_their_order() -> None:
     fields = [NestedField(at, f"c{at}", LongType(), required=False) for at in (3, 1, 2)]
-    assert [(one.name, one.position) for one in unity_columns(Schema(*fields))] == [
+    assert [(column.name, column.position) for column in unity_columns(Schema(*fields))] == [
         ("c3", 0),
         ("c1", 1),
         ("c2", 2),
@@ -129,12 +133,12 @@ def test_a_type_is_understood_however_it_was_written(said: dict[str, str | None]
     assert listed_as_answered({"name": "v"} | said) == ListedColumn("v", "bigint")
 
 
-@pytest.mark.parametrize(("kind", "text", "_name"), TYPES, ids=lambda one: str(one)[:24])
+@pytest.mark.parametrize(("kind", "text", "_name"), TYPES, ids=lambda value: str(value)[:24])
 def test_what_was_written_is_read_as_the_same(kind: IcebergType, text: str, _name: str) -> None:
     written = column(kind, doc="What it is.")
     assert (
         listed_as_answered(vars(written))
-        == listed(written)
+        == listed_column(written)
         == ListedColumn("value", text, "What it is.")
     )
 

@@ -66,9 +66,9 @@ def test_a_rotated_secret_needs_no_restart(databricks: DatabricksWorld) -> None:
 
 
 def test_a_secret_that_is_wrong_is_tried_once(databricks: DatabricksWorld) -> None:
-    with pytest.raises(CatalogRefused, match="invalid_client") as refused:
+    with pytest.raises(CatalogRefused, match="invalid_client") as excinfo:
         databricks.with_wrong_credentials().probe()
-    assert "`client_secret`" in refused.value.next_step
+    assert "`client_secret`" in excinfo.value.next_step
     assert databricks.stub.seen.count("POST /oidc/v1/token") == 1
 
 
@@ -77,9 +77,9 @@ def test_a_token_of_one_s_own_does_for_databricks(databricks: DatabricksWorld) -
     right = databricks.settings(token=databricks.secret("a-personal-token"))
     databricks.of_settings(right).probe()
     wrong = databricks.settings(token=databricks.secret("another-token"))
-    with pytest.raises(CatalogRefused) as refused:
+    with pytest.raises(CatalogRefused) as excinfo:
         databricks.of_settings(wrong).probe()
-    assert "`token`" in refused.value.next_step
+    assert "`token`" in excinfo.value.next_step
 
 
 def test_a_secret_that_is_not_there_is_named(world: UnityWorld) -> None:
@@ -112,8 +112,8 @@ def test_the_secret_is_not_sent_to_where_it_would_be_in_the_clear(
     databricks: DatabricksWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with OpenSourceWorld() as elsewhere:
-        given = {"token_endpoint": f"{elsewhere.stub.address}/oidc/v1/token"}
-        monkeypatch.setattr(databricks.stub, "_oidc", lambda *_: given)
+        answer = {"token_endpoint": f"{elsewhere.stub.address}/oidc/v1/token"}
+        monkeypatch.setattr(databricks.stub, "_oidc", lambda *_: answer)
         with pytest.raises(CatalogRefused, match="token endpoint"):
             databricks.catalog().probe()
         assert elsewhere.stub.seen == []
@@ -121,14 +121,14 @@ def test_the_secret_is_not_sent_to_where_it_would_be_in_the_clear(
 
 def test_no_secret_is_logged_or_told(world: UnityWorld, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
-    told: list[str] = []
+    texts: list[str] = []
     source = a_source()
     for catalog in (
         world.catalog(),
         world.with_wrong_credentials(),
         world.without_right_to_create(),
     ):
-        told += [
+        texts += [
             repr(catalog),
             repr(vars(catalog)),
             repr(catalog.settings),
@@ -138,13 +138,15 @@ def test_no_secret_is_logged_or_told(world: UnityWorld, caplog: pytest.LogCaptur
             try:
                 publish(catalog, lambda tables=tables: tables)  # type: ignore[misc]
             except CatalogRefused as error:
-                told += [str(error), repr(error), repr(error.__cause__)]
+                texts += [str(error), repr(error), repr(error.__cause__)]
     with world.stub.fails(500), pytest.raises(CatalogAway) as away:
         publish(world.catalog(), lambda: source, pauses=())
-    told += [str(away.value), caplog.text]
+    texts += [str(away.value), caplog.text]
     tokens = [token for token in world.stub.tokens if token.startswith("dbx")]
     assert len(world.secrets) >= 3
-    assert [one for one in (*world.secrets, *tokens) if any(one in text for text in told)] == []
+    assert [
+        secret for secret in (*world.secrets, *tokens) if any(secret in text for text in texts)
+    ] == []
     assert "***" not in caplog.text  # nothing had to be masked, either
 
 
@@ -152,7 +154,7 @@ PAIR = {"client_id": {"env": "A"}, "client_secret": {"env": "B"}}
 
 
 @pytest.mark.parametrize(
-    ("settings", "told"),
+    ("settings", "message"),
     [
         ({}, "needs either client_id and client_secret"),
         ({**PAIR, "token": {"env": "C"}}, "needs either client_id and client_secret"),
@@ -162,6 +164,6 @@ PAIR = {"client_id": {"env": "A"}, "client_secret": {"env": "B"}}
         ({**PAIR, "warehouse_id": "a/b"}, "letters, digits"),
     ],
 )
-def test_settings_that_do_not_fit(settings: dict[str, Any], told: str) -> None:
-    with DatabricksWorld() as world, pytest.raises(ValidationError, match=told):
+def test_settings_that_do_not_fit(settings: dict[str, Any], message: str) -> None:
+    with DatabricksWorld() as world, pytest.raises(ValidationError, match=message):
         world.settings(**settings)

@@ -62,24 +62,24 @@ def location_told(world: UnityWorld, full_name: str) -> str:
 
 
 def read_at(location: str, pipeline: Pipeline, *columns: str) -> dict[str, list[tuple[Any, ...]]]:
-    wanted = ", ".join(columns)
+    names = ", ".join(columns)
     storage = pipeline.catalog.storage
     table = DeltaTable(location, storage_options=storage_options(storage))
-    by_delta_rs = QueryBuilder().register("t", table).execute(f"SELECT {wanted} FROM t")  # noqa: S608
+    by_delta_rs = QueryBuilder().register("t", table).execute(f"SELECT {names} FROM t")  # noqa: S608
     duckdb = connect_duckdb(pipeline.catalog.connection, storage)
     return {
         "delta-rs": sorted(
-            tuple(row[one] for one in columns)
+            tuple(row[column] for column in columns)
             for row in pa.table(by_delta_rs.read_all()).to_pylist()
         ),
         "DuckDB": sorted(
-            duckdb.execute(f"SELECT {wanted} FROM delta_scan('{location}')").fetchall()  # noqa: S608
+            duckdb.execute(f"SELECT {names} FROM delta_scan('{location}')").fetchall()  # noqa: S608
         ),
     }
 
 
 def expected(pipeline: Pipeline, *columns: str) -> dict[str, list[tuple[Any, ...]]]:
-    rows = sorted(tuple(row[one] for one in columns) for row in rows_of(pipeline))
+    rows = sorted(tuple(row[column] for column in columns) for row in rows_of(pipeline))
     return {"delta-rs": rows, "DuckDB": rows}
 
 
@@ -96,7 +96,7 @@ def test_readers_find_the_rows_where_unity_catalog_says(
         return source_of(pipeline.catalog, table_of(pipeline), "Payments.")
 
     assert publish(catalog, load) == "created"
-    location = location_told(world, catalog.wanted(load()).name)
+    location = location_told(world, catalog.listing_for(load()).name)
     assert len(expected(pipeline, "id")["DuckDB"]) == 20
     assert read_at(location, pipeline, "id", "amount") == expected(pipeline, "id", "amount")
 
@@ -110,12 +110,12 @@ def test_readers_find_the_rows_where_unity_catalog_says(
     kafka_topic.send(WITH_METHOD, [{"id": 101, "amount": None, "method": "card"}])
     pipeline.catch_up()
     assert publish(catalog, load) == "replaced"
-    found = catalog.find(load())
-    assert found == catalog.wanted(load())
+    listing = catalog.find(load())
+    assert listing == catalog.listing_for(load())
     assert ("method", "string", "card, cash") in [
-        (one.name, one.type, one.comment) for one in catalog.wanted(load()).columns
+        (column.name, column.type, column.comment) for column in catalog.listing_for(load()).columns
     ]
-    location = location_told(world, catalog.wanted(load()).name)
+    location = location_told(world, catalog.listing_for(load()).name)
     assert read_at(location, pipeline, "id", "method") == expected(pipeline, "id", "method")
 
 
@@ -150,6 +150,6 @@ def test_what_databricks_would_read_from_the_log_is_what_is_wanted(
             for position, field in enumerate(json.loads(log.schema().to_json())["fields"])
         ]
         assert publish(catalog, load) == "replaced"
-        assert catalog.find(load()) == catalog.wanted(load())
+        assert catalog.find(load()) == catalog.listing_for(load())
         (after,) = world.stub.tables.values()
         assert after["table_id"] == before["table_id"]

@@ -69,22 +69,22 @@ def test_a_missing_right_is_told_with_what_to_grant(
     world: UnityWorld, missing: str, databricks_sql: str, open_source_right: str
 ) -> None:
     world.writer.rights.remove(missing)
-    with pytest.raises(CatalogRefused, match=missing) as refused:
+    with pytest.raises(CatalogRefused, match=missing) as excinfo:
         publish(world.catalog(), a_source)
-    wanted = databricks_sql if world.flavor == "databricks" else open_source_right
-    assert wanted in refused.value.next_step
+    right = databricks_sql if world.flavor == "databricks" else open_source_right
+    assert right in excinfo.value.next_step
 
 
 def test_only_its_owner_takes_a_table_out(world: UnityWorld) -> None:
     source = a_source()
     publish(world.catalog(), lambda: source)
     catalog = world.without_right_to_create()
-    found = catalog.find(source)
-    assert found is not None
-    with pytest.raises(CatalogRefused) as refused:
-        catalog.drop(source, found)
+    listing = catalog.find(source)
+    assert listing is not None
+    with pytest.raises(CatalogRefused) as excinfo:
+        catalog.drop(source, listing)
     expected = "GRANT MANAGE ON SCHEMA" if world.flavor == "databricks" else "owner"
-    assert expected in refused.value.next_step
+    assert expected in excinfo.value.next_step
 
 
 def test_a_catalog_that_is_not_there(world: UnityWorld) -> None:
@@ -93,33 +93,33 @@ def test_a_catalog_that_is_not_there(world: UnityWorld) -> None:
         lambda: world.catalog().probe(),
         lambda: publish(world.catalog(), a_source),
     ):
-        with pytest.raises(CatalogRefused) as refused:
+        with pytest.raises(CatalogRefused) as excinfo:
             ask()
-        assert "Create the catalog `main`" in refused.value.next_step
+        assert "Create the catalog `main`" in excinfo.value.next_step
 
 
 def test_a_workspace_without_a_metastore(databricks: DatabricksWorld) -> None:
     databricks.stub.has_metastore = False
     # Not even looking says that there is no table: nobody is there who could know.
     for ask in (databricks.catalog().find, lambda source: publish(databricks.catalog(), a_source)):
-        with pytest.raises(CatalogRefused) as refused:
+        with pytest.raises(CatalogRefused) as excinfo:
             ask(a_source())
-        assert "metastore" in refused.value.next_step
+        assert "metastore" in excinfo.value.next_step
 
 
 def test_a_bucket_that_is_no_external_location(world: UnityWorld) -> None:
     world.stub.external_locations = ["s3://another/"]
-    with pytest.raises(CatalogRefused, match="s3://lake") as refused:
+    with pytest.raises(CatalogRefused, match="s3://lake") as excinfo:
         publish(world.catalog(), a_source)
-    assert "external location" in refused.value.next_step.lower()
+    assert "external location" in excinfo.value.next_step.lower()
 
 
 def test_two_entries_cannot_be_at_one_place(world: UnityWorld) -> None:
     source = a_source()
     publish(world.catalog(), lambda: source)
-    with pytest.raises(CatalogRefused) as refused:
+    with pytest.raises(CatalogRefused) as excinfo:
         publish(world.catalog(), lambda: replace(source, name="another_name"))
-    assert "same place" in refused.value.next_step
+    assert "same place" in excinfo.value.next_step
 
 
 def test_a_schema_that_somebody_makes_meanwhile_is_as_good(world: UnityWorld) -> None:
@@ -134,7 +134,7 @@ def test_a_schema_that_somebody_makes_meanwhile_is_as_good(world: UnityWorld) ->
 def test_a_column_that_delta_cannot_have_is_refused_by_name(world: UnityWorld) -> None:
     schema = Schema(NestedField(1, "session", UUIDType(), required=False))
     with pytest.raises(CatalogRefused, match="'session'"):
-        world.catalog().wanted(replace(a_source(), schema=schema))
+        world.catalog().listing_for(replace(a_source(), schema=schema))
 
 
 # Servers that do not do what they should.
@@ -174,9 +174,9 @@ def test_a_server_that_is_no_unity_catalog(world: UnityWorld, status: int) -> No
     if status == 404:
         world.stub.failing = (404, {})
     for ask in (catalog.probe, lambda: publish(catalog, a_source)):
-        with pytest.raises(CatalogRefused) as refused:
+        with pytest.raises(CatalogRefused) as excinfo:
             ask()
-        assert "`host`" in refused.value.next_step
+        assert "`host`" in excinfo.value.next_step
 
 
 def test_a_client_that_is_not_installed(world: UnityWorld, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -189,9 +189,9 @@ def test_a_client_that_is_not_installed(world: UnityWorld, monkeypatch: pytest.M
 
     catalog = world.catalog()
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(CatalogRefused, match="is not installed") as refused:
+    with pytest.raises(CatalogRefused, match="is not installed") as excinfo:
         catalog.probe()
-    assert "tableflow-assets[unity]" in refused.value.next_step
+    assert "tableflow-assets[unity]" in excinfo.value.next_step
 
 
 @pytest.mark.parametrize(("status", "code"), [(400, "TABLE_ALREADY_EXISTS"), (409, "ABORTED")])
@@ -205,7 +205,7 @@ def test_what_somebody_else_did_first_is_looked_at_again(
     catalog, source = world.catalog(), a_source()
     catalog.ensure_namespace(source)
     with pytest.raises(ListingChanged):
-        catalog.create(source, catalog.wanted(source))
+        catalog.create(source, catalog.listing_for(source))
 
 
 def test_an_answer_is_told_in_one_short_line() -> None:
@@ -235,16 +235,16 @@ def test_a_name_that_is_allowed_stays_that_name(databricks: DatabricksWorld, nam
     catalog, source = databricks.catalog(), replace(a_source(), name=name)
     publish(catalog, lambda: source)
     assert list(databricks.stub.tables) == [f"main.shop.{name}"]
-    assert catalog.find(source) == catalog.wanted(source)
+    assert catalog.find(source) == catalog.listing_for(source)
     databricks.stub.warehouses.add("w1")
     databricks.stub.delta_logs[str(source.delta_location)] = []
     catalog = databricks.of(databricks.writer, warehouse_id="w1")
     publish(catalog, lambda: with_more_columns(source))
-    states = [one["state"] for one in databricks.stub.statements.values()]
+    states = [statement["state"] for statement in databricks.stub.statements.values()]
     assert states == ["SUCCEEDED"]
 
 
 @pytest.mark.parametrize("name", ["a?b", "tick`tock", "ünï"])
 def test_the_open_source_one_allows_less(name: str) -> None:
     with OpenSourceWorld() as world, pytest.raises(CatalogRefused, match="letters, digits"):
-        world.catalog().wanted(replace(a_source(), name=name))
+        world.catalog().listing_for(replace(a_source(), name=name))

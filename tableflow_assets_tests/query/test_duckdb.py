@@ -37,15 +37,15 @@ def test_duckdb_sees_the_rows_that_were_committed(
             SELECT id, amount, _kafka.partition, _kafka."offset", _kafka.schema_id
             FROM "{pipeline.topic.table}" ORDER BY 3, 4
         """  # noqa: S608  (a name of our own)
-        seen = connection.execute(query).fetchall()
+        rows_seen = connection.execute(query).fetchall()
         everywhere = f'SELECT count(*) FROM lake."{catalog.namespace}"."{pipeline.topic.table}"'  # noqa: S608
         assert connection.execute(everywhere).fetchone() == (20,)
     rows = rows_of(pipeline)
     place = ("partition", "offset", "schema_id")
-    assert seen == [
+    assert rows_seen == [
         (row["id"], row["amount"], *(row["_kafka"][name] for name in place)) for row in rows
     ]
-    assert sorted(row[0] for row in seen) == list(range(20))
+    assert sorted(row[0] for row in rows_seen) == list(range(20))
 
 
 @pytest.mark.parametrize("secret", ["it's", "'; DROP TABLE t; --", "''", 'a"b\\'])

@@ -86,7 +86,7 @@ def test_what_is_no_name_is_no_saved_query(text: str) -> None:
     [
         ("SELECT 1", "does not begin with a header"),
         ("/* {description: a} */ SELEC FROM", "SQL cannot be parsed"),
-        ("/* description: [ */ SELECT 1", "no YAML"),
+        ("/* description: [ */ SELECT 1", "not YAML"),
         ("/* {} */ SELECT 1", "description: Field required"),
         ("/* {description: a, chart: {kind: pie, x: a, y: b}} */ SELECT 1", "chart.kind"),
     ],

@@ -71,7 +71,7 @@ def test_what_fits_together_is_taken(tmp_path: Path, text: str) -> None:
         ("protocol: ssl\nclient_key: {env: KEY}", "needs its key, and a key its certificate"),
         ("protocol: ssl\nclient_certificate: {env: C}", "needs its key, and a key its certificate"),
         ("protocol: ssl\nclient_key_password: {env: P}", "`client_key_password` is that of a key"),
-        ("protocol: ssl\nca_file: ca.pem", "must be a whole path"),
+        ("protocol: ssl\nca_file: ca.pem", "must be an absolute path"),
         (f"{SCRAM}\nsasl: true", "unknown key"),
     ],
 )
@@ -110,7 +110,7 @@ def test_contradictions_of_the_registry_are_named(tmp_path: Path, text: str, why
 
 @pytest.mark.parametrize("key", ["username", "password", "client_key", "ca"])
 def test_a_secret_in_the_file_is_refused_and_not_repeated(tmp_path: Path, key: str) -> None:
-    with pytest.raises(SettingsError, match="must not stand in this file") as caught:
+    with pytest.raises(SettingsError, match="must not be in this file") as caught:
         with_security(tmp_path, f"protocol: sasl_ssl\nmechanism: plain\n{key}: hunter2hunter2")
     assert "hunter2" not in str(caught.value)
 

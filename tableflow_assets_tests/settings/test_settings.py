@@ -431,8 +431,8 @@ topics:
 def test_topic_beats_defaults_beat_built_in(name: str, expected: tuple[object, ...]) -> None:
     topic = load(INHERITANCE).topic_named(name)
     assert topic is not None
-    found = (topic.group, topic.window, topic.owners, topic.max_records)
-    assert found == expected
+    options = (topic.group, topic.window, topic.owners, topic.max_records)
+    assert options == expected
 
 
 @pytest.mark.parametrize("name", ["other", "case1", "a", "a.*", "a.b c", "", "a./../x", "a.b\n"])

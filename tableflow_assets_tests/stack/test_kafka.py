@@ -22,5 +22,5 @@ def test_a_cluster_whose_id_begins_with_a_dash_can_be_made(
     state.choose_ports_and_keys()
     server = KafkaServer(state)
     server.prepare()
-    made = "".join(file.read_text() for file in tmp_path.rglob("meta.properties"))
-    assert "cluster.id=-" in made
+    properties = "".join(file.read_text() for file in tmp_path.rglob("meta.properties"))
+    assert "cluster.id=-" in properties

@@ -39,8 +39,8 @@ def orders(seaweed: SeaweedServer) -> Table:
 
 def everything(seaweed: SeaweedServer) -> dict[str, str]:
     """All that lies in the store, and what it holds."""
-    listed = owner_of(seaweed).aws("s3").list_objects_v2(Bucket=BUCKET)["Contents"]
-    return {one["Key"]: one["ETag"] for one in listed}
+    objects = owner_of(seaweed).aws("s3").list_objects_v2(Bucket=BUCKET)["Contents"]
+    return {entry["Key"]: entry["ETag"] for entry in objects}
 
 
 def test_a_reader_reads_through_pyiceberg_and_duckdb(seaweed: SeaweedServer, orders: Table) -> None:
@@ -48,9 +48,9 @@ def test_a_reader_reads_through_pyiceberg_and_duckdb(seaweed: SeaweedServer, ord
     catalog = reader.catalog
     assert ("shop",) in catalog.iceberg.list_namespaces()
     assert ("shop", name) in catalog.iceberg.list_tables("shop")
-    found = catalog.find(name)
-    assert found is not None
-    assert found.scan().to_arrow()["id"].to_pylist() == [1, 2, 3]
+    table = catalog.find(name)
+    assert table is not None
+    assert table.scan().to_arrow()["id"].to_pylist() == [1, 2, 3]
     with closing(connect_duckdb(reader.connection, reader.storage)) as duckdb:
         assert duckdb.execute(f'SELECT sum(id) FROM "{name}"').fetchone() == (6,)  # noqa: S608
 
@@ -92,63 +92,71 @@ VIEW = {
 SET_PROPERTY = {"action": "set-properties", "updates": {"a": "b"}}
 
 IN_THE_CATALOG: dict[str, Attempt] = {
-    "create a namespace": lambda who, _: who.catalog.iceberg.create_namespace("of_a_reader"),
-    "change a namespace": lambda who, _: who.catalog.iceberg.update_namespace_properties(
+    "create a namespace": lambda person, _: person.catalog.iceberg.create_namespace("of_a_reader"),
+    "change a namespace": lambda person, _: person.catalog.iceberg.update_namespace_properties(
         "shop", updates={"a": "b"}
     ),
-    "drop a namespace": lambda who, _: who.catalog.iceberg.drop_namespace("shop"),
-    "create a table": lambda who, _: who.catalog.iceberg.create_table("shop.mine", ROWS.schema),
-    "register a table": lambda who, table: who.catalog.iceberg.register_table(
+    "drop a namespace": lambda person, _: person.catalog.iceberg.drop_namespace("shop"),
+    "create a table": lambda person, _: person.catalog.iceberg.create_table(
+        "shop.mine", ROWS.schema
+    ),
+    "register a table": lambda person, table: person.catalog.iceberg.register_table(
         "shop.mine", table.metadata_location
     ),
-    "change a table": lambda who, table: (
-        who.catalog.iceberg.load_table(table.name())
+    "change a table": lambda person, table: (
+        person.catalog.iceberg.load_table(table.name())
         .transaction()
         .set_properties(a="b")
         .commit_transaction()
     ),
-    "change tables together": lambda who, table: post(
-        who,
+    "change tables together": lambda person, table: post(
+        person,
         "transactions/commit",
         {"table-changes": [{"identifier": name_of(table), "updates": [SET_PROPERTY]}]},
     ),
-    "append rows": lambda who, table: who.catalog.iceberg.load_table(table.name()).append(ROWS),
-    "rename a table": lambda who, table: post(
-        who,
+    "append rows": lambda person, table: person.catalog.iceberg.load_table(table.name()).append(
+        ROWS
+    ),
+    "rename a table": lambda person, table: post(
+        person,
         "tables/rename",
         {"source": name_of(table), "destination": {"namespace": ["shop"], "name": "mine"}},
     ),
-    "drop a table": lambda who, table: who.catalog.iceberg.drop_table(table.name()),
-    "create a view": lambda who, _: post(who, "namespaces/shop/views", VIEW),
+    "drop a table": lambda person, table: person.catalog.iceberg.drop_table(table.name()),
+    "create a view": lambda person, _: post(person, "namespaces/shop/views", VIEW),
 }
 IN_THE_STORE: dict[str, Attempt] = {
-    "put an object": lambda who, _: who.aws("s3").put_object(
+    "put an object": lambda person, _: person.aws("s3").put_object(
         Bucket=BUCKET, Key="shop/o/data/x.parquet", Body=b"x"
     ),
-    "replace an object": lambda who, table: who.aws("s3").put_object(
+    "replace an object": lambda person, table: person.aws("s3").put_object(
         Bucket=BUCKET, Key=key_of(table), Body=b"x"
     ),
-    "copy an object": lambda who, table: who.aws("s3").copy_object(
+    "copy an object": lambda person, table: person.aws("s3").copy_object(
         Bucket=BUCKET,
         Key="shop/o/data/copy.parquet",
         CopySource={"Bucket": BUCKET, "Key": key_of(table)},
     ),
-    "upload in parts": lambda who, _: who.aws("s3").create_multipart_upload(
+    "upload in parts": lambda person, _: person.aws("s3").create_multipart_upload(
         Bucket=BUCKET, Key="shop/o/data/x.parquet"
     ),
-    "delete an object": lambda who, table: who.aws("s3").delete_object(
+    "delete an object": lambda person, table: person.aws("s3").delete_object(
         Bucket=BUCKET, Key=key_of(table)
     ),
-    "make a bucket": lambda who, _: who.aws("s3").create_bucket(Bucket="of-a-reader"),
-    "delete the bucket": lambda who, _: who.aws("s3").delete_bucket(Bucket=BUCKET),
-    "open the bucket to all": lambda who, _: who.aws("s3").put_bucket_acl(
+    "make a bucket": lambda person, _: person.aws("s3").create_bucket(Bucket="of-a-reader"),
+    "delete the bucket": lambda person, _: person.aws("s3").delete_bucket(Bucket=BUCKET),
+    "open the bucket to all": lambda person, _: person.aws("s3").put_bucket_acl(
         Bucket=BUCKET, ACL="public-read-write"
     ),
-    "write elsewhere": lambda who, _: who.aws("s3").put_object(
+    "write elsewhere": lambda person, _: person.aws("s3").put_object(
         Bucket=f"{BUCKET}-probe", Key="x", Body=b"x"
     ),
-    "make a table bucket": lambda who, _: who.aws("s3tables").create_table_bucket(name="of-reader"),
-    "become somebody else": lambda who, _: who.aws("iam").create_access_key(UserName="tableflow"),
+    "make a table bucket": lambda person, _: person.aws("s3tables").create_table_bucket(
+        name="of-reader"
+    ),
+    "become somebody else": lambda person, _: person.aws("iam").create_access_key(
+        UserName="tableflow"
+    ),
 }
 
 
@@ -158,9 +166,9 @@ def test_a_reader_changes_nothing(seaweed: SeaweedServer, orders: Table, attempt
     owner = owner_of(seaweed).catalog
     before, namespaces = everything(seaweed), owner.iceberg.list_namespaces()
     # However it is said: SeaweedFS also says that there is no such table.
-    with pytest.raises(Exception) as refused:
+    with pytest.raises(Exception) as excinfo:
         act(reader_of(seaweed), orders)
-    assert not isinstance(refused.value, AssertionError | TypeError | AttributeError), refused.value
+    assert not isinstance(excinfo.value, AssertionError | TypeError | AttributeError), excinfo.value
     assert everything(seaweed) == before
     assert owner.iceberg.load_table(orders.name()).metadata_location == orders.metadata_location
     assert owner.iceberg.list_namespaces() == namespaces
@@ -186,12 +194,12 @@ def test_what_a_reader_may_not_do_the_owner_may(seaweed: SeaweedServer, orders: 
 def test_with_a_wrong_secret_nothing_is_shown(
     seaweed: SeaweedServer, orders: Table, whose: str
 ) -> None:
-    known = {"reader": reader_of, "owner": owner_of}
-    name = known[whose](seaweed).access_key if whose in known else "nobody"
+    people = {"reader": reader_of, "owner": owner_of}
+    name = people[whose](seaweed).access_key if whose in people else "nobody"
     stranger = Person(seaweed, name, "wrong")
-    with pytest.raises(AccessRefused, match="credentials") as refused:
+    with pytest.raises(AccessRefused, match="credentials") as excinfo:
         stranger.catalog.find(orders.name()[-1])
-    assert "wrong" not in str(refused.value)
+    assert "wrong" not in str(excinfo.value)
     with pytest.raises(ClientError, match=r"Signature|AccessKey"):
         stranger.aws("s3").get_object(Bucket=BUCKET, Key=key_of(orders))
 

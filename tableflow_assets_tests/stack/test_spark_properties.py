@@ -58,48 +58,48 @@ def properties(folder: Path, text: str) -> dict[str, str]:
 
 def test_secrets_are_where_they_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LAKE_KEY", "in-the-clear")
-    found = properties(tmp_path, WAREHOUSE)
+    conf = properties(tmp_path, WAREHOUSE)
     iceberg, hadoop = "spark.sql.catalog.ice.", "spark.hadoop.fs.s3a."
-    assert found["spark.sql.catalog.ice"] == "org.apache.iceberg.spark.SparkCatalog"
-    assert found[f"{iceberg}warehouse"] == "s3://lake/tables"
-    assert found[f"{iceberg}client.region"] == found[f"{hadoop}endpoint.region"] == "eu-west-1"
-    assert found[f"{iceberg}s3.access-key-id"] == found[f"{hadoop}access.key"] == "<env:LAKE_KEY>"
-    assert found[f"{hadoop}secret.key"] == "<aws:lake/writer#secret>"
-    assert found[f"{iceberg}credential"] == "<env:CLIENT>:<aws:catalog>"
-    assert "in-the-clear" not in str(found)
+    assert conf["spark.sql.catalog.ice"] == "org.apache.iceberg.spark.SparkCatalog"
+    assert conf[f"{iceberg}warehouse"] == "s3://lake/tables"
+    assert conf[f"{iceberg}client.region"] == conf[f"{hadoop}endpoint.region"] == "eu-west-1"
+    assert conf[f"{iceberg}s3.access-key-id"] == conf[f"{hadoop}access.key"] == "<env:LAKE_KEY>"
+    assert conf[f"{hadoop}secret.key"] == "<aws:lake/writer#secret>"
+    assert conf[f"{iceberg}credential"] == "<env:CLIENT>:<aws:catalog>"
+    assert "in-the-clear" not in str(conf)
     for absent in ("s3.endpoint", "s3.path-style-access", "s3.sse.type", "client.factory"):
-        assert iceberg + absent not in found
+        assert iceberg + absent not in conf
 
 
 def test_a_role_and_encryption_are_told_to_both_file_systems(tmp_path: Path) -> None:
-    found = properties(tmp_path, ROLE)
+    conf = properties(tmp_path, ROLE)
     iceberg, hadoop = "spark.sql.catalog.lake.", "spark.hadoop.fs.s3a."
     role, key = (
         "arn:aws:iam::123456789012:role/writer",
         "arn:aws:kms:eu-west-1:123456789012:key/0f8c",
     )
-    assert found[f"{iceberg}client.factory"].endswith(".AssumeRoleAwsClientFactory")
-    assert found[f"{iceberg}client.assume-role.arn"] == found[f"{hadoop}assumed.role.arn"] == role
-    assert found[f"{iceberg}client.assume-role.external-id"] == "customer-7"
-    assert found[f"{hadoop}assumed.role.external.id"] == "customer-7"
-    assert found[f"{hadoop}aws.credentials.provider"].endswith(".AssumedRoleCredentialProvider")
-    assert (found[f"{iceberg}s3.sse.type"], found[f"{iceberg}s3.sse.key"]) == ("kms", key)
-    assert found[f"{hadoop}encryption.algorithm"] == "SSE-KMS"
-    assert found[f"{hadoop}encryption.key"] == key
-    assert found[f"{iceberg}token"] == "<env:TOKEN>"
-    assert f"{iceberg}credential" not in found
+    assert conf[f"{iceberg}client.factory"].endswith(".AssumeRoleAwsClientFactory")
+    assert conf[f"{iceberg}client.assume-role.arn"] == conf[f"{hadoop}assumed.role.arn"] == role
+    assert conf[f"{iceberg}client.assume-role.external-id"] == "customer-7"
+    assert conf[f"{hadoop}assumed.role.external.id"] == "customer-7"
+    assert conf[f"{hadoop}aws.credentials.provider"].endswith(".AssumedRoleCredentialProvider")
+    assert (conf[f"{iceberg}s3.sse.type"], conf[f"{iceberg}s3.sse.key"]) == ("kms", key)
+    assert conf[f"{hadoop}encryption.algorithm"] == "SSE-KMS"
+    assert conf[f"{hadoop}encryption.key"] == key
+    assert conf[f"{iceberg}token"] == "<env:TOKEN>"
+    assert f"{iceberg}credential" not in conf
 
 
 def test_the_embedded_server_gets_the_same_with_its_keys(tmp_path: Path) -> None:
     state = StackState(tmp_path)
     state.ports = {"spark": 1, "s3": 2, "iceberg": 3}
     state.access_key, state.secret_key = "the-key", "the-secret"
-    found = embedded_properties("lake", state)
-    assert found["spark.sql.catalog.lake.credential"] == "the-key:the-secret"
-    assert found["spark.sql.catalog.lake.s3.path-style-access"] == "true"
-    assert found["spark.hadoop.fs.s3a.path.style.access"] == "true"
-    assert found["spark.hadoop.fs.s3a.secret.key"] == "the-secret"
-    assert found.items() <= SparkServer(state)._configuration().items()
+    conf = embedded_properties("lake", state)
+    assert conf["spark.sql.catalog.lake.credential"] == "the-key:the-secret"
+    assert conf["spark.sql.catalog.lake.s3.path-style-access"] == "true"
+    assert conf["spark.hadoop.fs.s3a.path.style.access"] == "true"
+    assert conf["spark.hadoop.fs.s3a.secret.key"] == "the-secret"
+    assert conf.items() <= SparkServer(state)._configuration().items()
 
 
 def test_a_spark_server_with_them_writes_encrypted_objects(
@@ -114,13 +114,17 @@ def test_a_spark_server_with_them_writes_encrypted_objects(
             " access_key: {env: A}, secret_key: {env: B}}\ncatalog: {uri: 'http://c'}\n"
             "spark: {remote: 'sc://s', catalog: encrypted}\n"
         )
-        told = properties(tmp_path, warehouse)
+        conf = properties(tmp_path, warehouse)
         prefix = "spark.sql.catalog.encrypted"
-        mine = {name: value for name, value in told.items() if name.startswith(prefix)}
+        catalog_properties = {
+            name: value for name, value in conf.items() if name.startswith(prefix)
+        }
         # What is for the whole server goes to this catalog only: others use it at the same time.
-        hadoop = {name: value for name, value in told.items() if name.startswith("spark.hadoop.")}
-        mine |= {f"{prefix}.{name.removeprefix('spark.')}": v for name, v in hadoop.items()}
-        mine |= {
+        hadoop = {name: value for name, value in conf.items() if name.startswith("spark.hadoop.")}
+        catalog_properties |= {
+            f"{prefix}.{name.removeprefix('spark.')}": v for name, v in hadoop.items()
+        }
+        catalog_properties |= {
             f"{prefix}.s3.access-key-id": KEY,
             f"{prefix}.s3.secret-access-key": SECRET,
             f"{prefix}.hadoop.fs.s3a.access.key": KEY,
@@ -131,14 +135,14 @@ def test_a_spark_server_with_them_writes_encrypted_objects(
         }
         # A session of its own, with which the catalog goes.
         with closing_session(connections.spark_address(tableflow.settings)) as spark:
-            for name, value in mine.items():
+            for name, value in catalog_properties.items():
                 spark.conf.set(name, value)
             spark.sql("CREATE NAMESPACE IF NOT EXISTS encrypted.ns")
             spark.sql("CREATE TABLE encrypted.ns.t USING iceberg AS SELECT 1 AS id")
             assert spark.table("encrypted.ns.t").count() == 1
-    written = aws.written(f"/{BUCKET}/")
+    requests = aws.written(f"/{BUCKET}/")
     for end in (".parquet", ".avro", ".metadata.json"):
-        assert any(one.path.endswith(end) for one in written), end
-    for one in written:
-        assert one.headers["x-amz-server-side-encryption"] == "aws:kms", one.path
-        assert one.headers["x-amz-server-side-encryption-aws-kms-key-id"] == key
+        assert any(request.path.endswith(end) for request in requests), end
+    for request in requests:
+        assert request.headers["x-amz-server-side-encryption"] == "aws:kms", request.path
+        assert request.headers["x-amz-server-side-encryption-aws-kms-key-id"] == key

@@ -103,9 +103,9 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 
 def test_a_process_is_found_by_its_pid_and_start_time() -> None:
     record = this_process()
-    found = record.find()
-    assert found is not None
-    assert found.pid == os.getpid()
+    process = record.find()
+    assert process is not None
+    assert process.pid == os.getpid()
 
 
 def test_another_process_with_the_same_pid_is_not_taken_for_it() -> None:

@@ -81,14 +81,14 @@ def stranger() -> Iterator[subprocess.Popen[bytes]]:
 def test_inside_the_servers_are_ready_and_after_they_are_gone(tmp_path: Path) -> None:
     with supervisor(tmp_path, Sleeper) as running:
         pid = pid_of(running)
-        known = StackState.load(tmp_path)
+        state = StackState.load(tmp_path)
         assert is_alive(pid)
-        assert known.ready
-        assert known.running
-        assert known.processes["sleeper"].pid == pid
+        assert state.ready
+        assert state.running
+        assert state.processes["sleeper"].pid == pid
     assert not is_alive(pid)
-    known = StackState.load(tmp_path)
-    assert (known.ready, known.running, known.processes) == (False, False, {})
+    state = StackState.load(tmp_path)
+    assert (state.ready, state.running, state.processes) == (False, False, {})
 
 
 def test_a_server_runs_in_its_own_folder_with_its_environment_and_a_log(tmp_path: Path) -> None:
@@ -119,8 +119,8 @@ def test_a_second_supervisor_on_the_folder_is_refused_and_disturbs_nothing(tmp_p
 def test_a_folder_that_cannot_be_written_is_named_and_nothing_starts(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     before = children()
-    refused = supervisor(tmp_path / "file" / "state", Sleeper)
-    with pytest.raises(StackError, match="cannot be written"), refused:
+    unwritable = supervisor(tmp_path / "file" / "state", Sleeper)
+    with pytest.raises(StackError, match="cannot be written"), unwritable:
         pass
     assert children() == before
 

@@ -1,4 +1,4 @@
-"""What AWS answers, as an error that says what to grant or change."""
+"""AWS's errors as ours, which say what to grant or change."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _UNKNOWN_KEYS = frozenset(
         "AuthFailure",
     }
 )
-# With an HTTP status of 400, as Glue has it, and all the same only for now.
-_NOT_NOW = frozenset(
+# Transient, although Glue answers them with HTTP status 400.
+_TRANSIENT = frozenset(
     {
         "Throttling",
         "ThrottlingException",
@@ -58,19 +58,19 @@ class KeysRefused(CatalogRefused):
 def answered(
     catalog: str, access: AwsAccess, service: str, error: Exception
 ) -> tuple[str, TableflowError]:
-    """The code of a service's answer, and what it means for a user of the catalog."""
+    """The error code of an AWS response, and the error to raise for it."""
     response = getattr(error, "response", {})
     code = str(response.get("Error", {}).get("Code", ""))
     status = int(response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
     message = str(response.get("Error", {}).get("Message", ""))
     operation = str(getattr(error, "operation_name", ""))
     problem = f"{catalog}: AWS refuses {service}:{operation}: {message or code}"
-    if code in _NOT_NOW or status in {429, 500, 502, 503, 504}:
+    if code in _TRANSIENT or status in {429, 500, 502, 503, 504}:
         return code, CatalogAway(
             f"{catalog}: {service}:{operation} is not answered now: {code or status} {message}".strip()
         )
     if code in _EXPIRED:
-        step = f"Renew {_credentials(access)}: they have expired, and asking for new ones gave no others."
+        step = f"Renew {_credentials(access)}: they have expired, and could not be refreshed."
     elif code in _UNKNOWN_KEYS:
         step = f"Check {_credentials(access)}, and this machine's clock."
     elif code in _DENIED:
@@ -88,7 +88,7 @@ def answered(
 
 
 def unanswered(catalog: str, access: AwsAccess, service: str, error: Exception) -> TableflowError:
-    """For what botocore says by itself: no credentials, no connection, no answer in time."""
+    """For errors that botocore raises itself: no credentials, no connection, no response in time."""
     from botocore import exceptions as boto
     from botocore.parsers import ResponseParserError
 
@@ -99,12 +99,11 @@ def unanswered(catalog: str, access: AwsAccess, service: str, error: Exception) 
             f"{catalog}: the connection to {where} is not secure: {reason}",
             "Let this machine trust the certificate: AWS_CA_BUNDLE names a file of authorities.",
         )
-    lines = (boto.ConnectionError, boto.HTTPClientError, ResponseParserError)
-    if isinstance(error, lines):
+    if isinstance(error, (boto.ConnectionError, boto.HTTPClientError, ResponseParserError)):
         return CatalogAway(f"{catalog}: {where} does not answer: {reason}")
     if isinstance(error, boto.ParamValidationError):
         return CatalogRefused(
-            f"{catalog}: {service} cannot be asked that: {error}",
+            f"{catalog}: {service} does not accept these parameters: {error}",
             f"Check `{catalog}` under `catalogs:` in tableflow.yaml.",
         )
     return CatalogRefused(
@@ -115,28 +114,28 @@ def unanswered(catalog: str, access: AwsAccess, service: str, error: Exception) 
 
 def _grant(service: str, operation: str, message: str) -> str:
     if "Lake Formation" in message:
-        needed = re.search(r"Required (.+? on [^\s(]+)", message)
-        right = needed[1] if needed else _LAKE_FORMATION.get(operation, f"for {operation}")
+        match = re.search(r"Required (.+? on [^\s(]+)", message)
+        right = match[1] if match else _LAKE_FORMATION.get(operation, f"for {operation}")
         return (
             f"In Lake Formation, grant the identity that publishes: {right}."
             " See docs/catalog-glue.md, Lake Formation."
         )
-    found = re.search(
+    match = re.search(
         r"(?:User: (?P<who>\S+) is )?not authorized to perform: (?P<action>[\w-]+:\w+)"
         r"(?: on resource: (?P<resource>\S+))?",
         message,
     )
-    action = found["action"] if found else f"{service}:{operation}"
-    resource = f" on {found['resource']}" if found and found["resource"] else ""
-    who = found["who"] if found and found["who"] else "the identity that publishes"
+    action = match["action"] if match else f"{service}:{operation}"
+    resource = f" on {match['resource']}" if match and match["resource"] else ""
+    identity = match["who"] if match and match["who"] else "the identity that publishes"
     if "explicit deny" in message:
-        return f"A policy denies {who} {action}{resource} explicitly: take that out."
+        return f"A policy denies {identity} {action}{resource} explicitly: take that out."
     if action == "sts:AssumeRole":
         return (
-            f"Allow {who} sts:AssumeRole{resource}, in its own policy and in the role's trust policy:"
+            f"Allow {identity} sts:AssumeRole{resource}, in its own policy and in the role's trust policy:"
             " `tableflow aws policy --caller` and `--trust` print them."
         )
-    return f"Grant {who} {action}{resource}: `tableflow aws policy` prints the whole policy."
+    return f"Grant {identity} {action}{resource}: `tableflow aws policy` prints the whole policy."
 
 
 def _credentials(access: AwsAccess) -> str:

@@ -31,7 +31,7 @@ class GlueCatalog(PublishingCatalog):
     def shows(self, source: SourceTable) -> bool:
         return _shown_as(source, self.settings.format) is not None
 
-    def wanted(self, source: SourceTable) -> Listing:
+    def listing_for(self, source: SourceTable) -> Listing:
         is_delta = self._format(source) == "delta"
         return Listing(
             name=f"{self._database(source)}.{self._table(source)}",
@@ -46,14 +46,14 @@ class GlueCatalog(PublishingCatalog):
     def ensure_namespace(self, source: SourceTable) -> None:
         database = self._database(source)
         try:
-            found = self._asked("Database", "get_database", Name=database)
+            answer = self._get_entity("Database", "get_database", Name=database)
         except Expected:
             self._create_database(database, source.cluster_id)
             return
-        other = (found.get("Parameters") or {}).get(CLUSTER_MARK, source.cluster_id)
-        if other != source.cluster_id and self.settings.database is None:
+        owner = (answer.get("Parameters") or {}).get(CLUSTER_MARK, source.cluster_id)
+        if owner != source.cluster_id and self.settings.database is None:
             raise CatalogRefused(
-                f"{self.name}: the database {database} holds the tables of the Kafka cluster {other};"
+                f"{self.name}: the database {database} holds the tables of the Kafka cluster {owner};"
                 f" by Glue's rules for names, {source.cluster_id} would have the same one.",
                 f"Name another one: `database:` of {self.name} under `catalogs:` in tableflow.yaml.",
             )
@@ -62,8 +62,8 @@ class GlueCatalog(PublishingCatalog):
         table = self._get(source)
         return listing_of(self._database(source), table) if table else None
 
-    def create(self, source: SourceTable, wanted: Listing) -> None:
-        table = table_input(source, wanted, self._format(source))
+    def create(self, source: SourceTable, target: Listing) -> None:
+        table = table_input(source, target, self._format(source))
         try:
             self._glue(
                 "create_table",
@@ -73,30 +73,30 @@ class GlueCatalog(PublishingCatalog):
             )
         except Expected as error:
             how = "its database is gone" if error.code == _MISSING else "somebody else created it"
-            raise self._changed(wanted.name, f"{how} just now") from error
+            raise self._changed(target.name, f"{how} just now") from error
 
-    def replace(self, source: SourceTable, wanted: Listing, found: Listing) -> None:
-        before = _table_of(found)
+    def replace(self, source: SourceTable, target: Listing, current: Listing) -> None:
+        before = _table_of(current)
         try:
             self._glue(
                 "update_table",
                 DatabaseName=self._database(source),
-                TableInput=table_input(source, wanted, self._format(source), before),
+                TableInput=table_input(source, target, self._format(source), before),
                 VersionId=before["VersionId"],  # Glue refuses where there is a newer one
                 SkipArchive=True,  # old versions count towards a quota, and nobody needs them
                 expected=(_CHANGED, _MISSING),
             )
         except Expected as error:
-            raise self._changed(wanted.name, "somebody else has changed it") from error
+            raise self._changed(target.name, "somebody else has changed it") from error
 
-    def drop(self, source: SourceTable, found: Listing) -> None:
-        """Glue deletes whatever is there, of any version; so it is looked at just before."""
+    def drop(self, source: SourceTable, current: Listing) -> None:
+        """Glue deletes whatever has that name, in any version; so check just before."""
         table = self._get(source)
         if table is None:
             return
         now = listing_of(self._database(source), table)
-        if (now.table_uuid, now.topic) != (found.table_uuid, found.topic):
-            raise self._changed(found.name, "it shows another table now, and stays")
+        if (now.table_uuid, now.topic) != (current.table_uuid, current.topic):
+            raise self._changed(current.name, "it shows another table now, and stays")
         place = {"DatabaseName": self._database(source), "Name": self._table(source)}
         try:
             self._glue("delete_table", **place, expected=(_MISSING,))
@@ -105,7 +105,7 @@ class GlueCatalog(PublishingCatalog):
 
     def probe(self) -> None:
         database = self.settings.database
-        # Whether we may see `default` does not matter: being told so takes the right credentials.
+        # Being denied access to `default` is fine: it proves that the credentials are valid.
         acceptable = (_MISSING,) if database else (_MISSING, *_DENIED)
         try:
             self._glue("get_database", Name=(database or "default").lower(), expected=acceptable)
@@ -113,25 +113,25 @@ class GlueCatalog(PublishingCatalog):
             return
 
     def _create_database(self, database: str, cluster_id: str) -> None:
-        given = {
+        database_input = {
             "Name": database,
             "Description": f"Topics of the Kafka cluster {cluster_id}, as tables.",
             "Parameters": {CLUSTER_MARK: cluster_id},
         }
         try:
-            self._glue("create_database", DatabaseInput=given, expected=(_THERE_ALREADY,))
+            self._glue("create_database", DatabaseInput=database_input, expected=(_THERE_ALREADY,))
         except Expected:
             return
 
     def _get(self, source: SourceTable) -> dict[str, Any] | None:
         place = {"DatabaseName": self._database(source), "Name": self._table(source)}
         try:
-            return self._asked("Table", "get_table", **place)
+            return self._get_entity("Table", "get_table", **place)
         except Expected:
             return None
 
-    def _asked(self, what: str, operation: str, **arguments: object) -> dict[str, Any]:
-        answer = self._glue(operation, expected=(_MISSING,), **arguments).get(what)
+    def _get_entity(self, key: str, operation: str, **arguments: object) -> dict[str, Any]:
+        answer = self._glue(operation, expected=(_MISSING,), **arguments).get(key)
         if isinstance(answer, dict):
             return answer
         where = self.settings.endpoint or self.settings.region
@@ -166,7 +166,7 @@ class GlueCatalog(PublishingCatalog):
 
 
 def database_name(catalog: str, settings: GlueSettings, cluster_id: str) -> str:
-    """As the settings say, else the cluster's id: in small letters, with _ for all but a-z and 0-9."""
+    """From the settings, else the cluster's id; in lower case, with _ for all but a-z and 0-9."""
     name = (settings.database or re.sub(r"[^a-zA-Z0-9]", "_", cluster_id)).lower()
     if name and len(name) <= MAX_NAME:
         return name
@@ -178,14 +178,14 @@ def database_name(catalog: str, settings: GlueSettings, cluster_id: str) -> str:
 
 
 def _shown_as(source: SourceTable, preferred: Format) -> Format | None:
-    kept: list[Format] = [
-        one for one in source.formats if one == "iceberg" or source.delta_location is not None
+    formats: list[Format] = [
+        name for name in source.formats if name == "iceberg" or source.delta_location is not None
     ]
-    return preferred if preferred in kept else next(iter(kept), None)
+    return preferred if preferred in formats else next(iter(formats), None)
 
 
-def _table_of(found: Listing) -> dict[str, Any]:
-    table = found.token
+def _table_of(listing: Listing) -> dict[str, Any]:
+    table = listing.token
     if not isinstance(table, dict):
-        raise TypeError("a listing that this catalog has not found")
+        raise TypeError("this listing does not come from a Glue catalog")
     return table

@@ -1,4 +1,4 @@
-"""IAM policies: what those who publish and those who read need of Glue and S3, and no more."""
+"""IAM policies: the rights on Glue and S3 that publishing and reading need, and no more."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 
 Policy = dict[str, Any]
 Statement = dict[str, Any]
-VERSION = "2012-10-17"  # of the language, by which policies may name variables
+VERSION = "2012-10-17"  # of the policy language; older versions have no variables
 
-# Exactly what `glue.py` asks for. It never changes or deletes a database.
+# Exactly the calls `glue.py` makes. It never changes or deletes a database.
 _WRITE_GLUE = (
     "CreateDatabase",
     "CreateTable",
@@ -32,15 +32,13 @@ _WRITE_S3 = (
 
 @dataclass(frozen=True)
 class Scope:
-    """What a policy is about: one database of Glue, and the places of its tables' files."""
+    """What a policy covers: one Glue database, and the locations of its tables' files."""
 
     region: str
     account: str
     database: str
     locations: tuple[str, ...]  # s3://bucket/prefix
-    kms_key: str | None = (
-        None  # the ARN of the key, or its alias, that the files are encrypted with
-    )
+    kms_key: str | None = None  # ARN of the key (or alias) that encrypts the files
 
     @property
     def partition(self) -> str:
@@ -48,7 +46,7 @@ class Scope:
 
 
 def writer_policy(scope: Scope) -> Policy:
-    """For tableflow and its Spark: publish to the database, write and tidy up the tables' files."""
+    """For tableflow and its Spark: publish to the database, write and clean up the tables' files."""
     return _policy(
         _glue("PublishTables", _WRITE_GLUE, scope),
         *_buckets(scope, ("ListBucketMultipartUploads",)),
@@ -58,10 +56,10 @@ def writer_policy(scope: Scope) -> Policy:
 
 
 def reader_policy(scope: Scope) -> Policy:
-    """For Athena and other engines: the catalog's entries and the files, and no way to change them."""
+    """For Athena and other engines: read the catalog's entries and the files, change nothing."""
     return _policy(
         _glue("SeeTables", _READ_GLUE, scope),
-        # Athena asks for it before any query, whatever database the query is about.
+        # Athena reads it before every query, whichever database the query uses.
         _allow(
             "SeeDefault", ["glue:GetDatabase"], _glue_arns(scope, "catalog", "database/default")
         ),
@@ -89,7 +87,7 @@ def trust_policy(principal: str, external_id: str | None) -> Policy:
 
 
 def partition_of(region: str) -> str:
-    """The part of AWS that a region belongs to: the second word of its ARNs."""
+    """The AWS partition a region belongs to: the second part of its ARNs."""
     if region.startswith("cn-"):
         return "aws-cn"
     return "aws-us-gov" if region.startswith("us-gov-") else "aws"
@@ -107,7 +105,7 @@ def _glue_arns(scope: Scope, *paths: str) -> list[str]:
 
 
 def _buckets(scope: Scope, more_lists: tuple[str, ...]) -> list[Statement]:
-    """What is asked of a bucket itself. A list is of one prefix; where a bucket is says nothing of it."""
+    """Rights on the buckets themselves. Listing is limited to the prefixes; the location is not secret."""
     prefixes: dict[str, list[str]] = {}
     for location in scope.locations:
         bucket, prefix = _parts(location)
@@ -115,10 +113,12 @@ def _buckets(scope: Scope, more_lists: tuple[str, ...]) -> list[Statement]:
     arns = {bucket: f"arn:{scope.partition}:s3:::{bucket}" for bucket in prefixes}
     lists = [f"s3:{action}" for action in ("ListBucket", *more_lists)]
     statements = [_allow("FindBuckets", ["s3:GetBucketLocation"], list(arns.values()))]
-    for number, (bucket, of_it) in enumerate(prefixes.items(), 1):
+    for number, (bucket, bucket_prefixes) in enumerate(prefixes.items(), 1):
         statement = _allow(f"ListFiles{number}", lists, [arns[bucket]])
-        if all(of_it):
-            patterns = [pattern for prefix in of_it for pattern in (prefix, f"{prefix}/*")]
+        if all(bucket_prefixes):
+            patterns = [
+                pattern for prefix in bucket_prefixes for pattern in (prefix, f"{prefix}/*")
+            ]
             statement["Condition"] = {"StringLike": {"s3:prefix": patterns}}
         statements.append(statement)
     return statements
@@ -137,7 +137,7 @@ def _key(scope: Scope, actions: Iterable[str]) -> list[Statement]:
     if scope.kms_key is None:
         return []
     account, _, name = scope.kms_key.rpartition(":")
-    is_alias = name.startswith("alias/")  # policies do not look at an alias among the resources
+    is_alias = name.startswith("alias/")  # IAM ignores an alias among the resources
     arn = f"{account}:key/*" if is_alias else scope.kms_key
     statement = _allow("UseKey", [f"kms:{action}" for action in actions], [arn])
     if is_alias:
@@ -146,9 +146,9 @@ def _key(scope: Scope, actions: Iterable[str]) -> list[Statement]:
 
 
 def _parts(location: str) -> tuple[str, str]:
-    """Bucket and prefix. What policies read as patterns stands for itself in them."""
+    """Bucket and prefix, with the characters that IAM reads as patterns escaped."""
     bucket, _, prefix = location.removeprefix("s3://").partition("/")
-    return bucket, re.sub(r"[$*?]", lambda found: f"${{{found[0]}}}", prefix.strip("/"))
+    return bucket, re.sub(r"[$*?]", lambda match: f"${{{match[0]}}}", prefix.strip("/"))
 
 
 def _allow(sid: str, actions: list[str], resources: list[str]) -> Statement:

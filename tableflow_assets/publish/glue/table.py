@@ -1,4 +1,4 @@
-"""A table in Glue's own words: what is written to Glue, and what is read from it."""
+"""A table as Glue represents it: what is written to Glue, and what is read from it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tableflow_assets.settings.blocks import Format
 MAX_DESCRIPTION = 2048
 _METADATA = "metadata_location"
 _PREVIOUS = "previous_metadata_location"
-# What tells readers the format of a table. Whoever reads Delta looks at one of the three.
+# How readers recognize the format. Readers of Delta look at one of these three.
 _DELTA = {"table_type": "DELTA", "spark.sql.sources.provider": "delta", "classification": "delta"}
 # As Spark writes it for tables that are not Hive's. Trino looks for the location under `path`.
 _DELTA_STORAGE = {
@@ -30,7 +30,7 @@ _DELTA_STORAGE = {
 }
 _DELTA_SERDE = "org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe"
 _OF_ONE_FORMAT = frozenset({*_DELTA, _METADATA, _PREVIOUS})
-# What others may have said of the table, and an update would take away.
+# Set by others on the table; an update that leaves them out would remove them.
 _KEPT = ("Owner", "Retention")
 
 
@@ -42,7 +42,7 @@ def listed_columns(columns: list[dict[str, Any]]) -> tuple[ListedColumn, ...]:
 
 
 def listing_of(database: str, table: dict[str, Any]) -> Listing:
-    """What Glue says of any table, ours or not."""
+    """What Glue lists for any table, ours or not."""
     parameters, storage = table.get("Parameters") or {}, table.get("StorageDescriptor") or {}
     is_iceberg = parameters.get("table_type", "").upper() == "ICEBERG"
     snapshot = parameters.get(SNAPSHOT_MARK, "")
@@ -59,12 +59,12 @@ def listing_of(database: str, table: dict[str, Any]) -> Listing:
 
 
 def table_input(
-    source: SourceTable, wanted: Listing, shown_as: Format, before: Mapping[str, Any] | None = None
+    source: SourceTable, target: Listing, shown_as: Format, before: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """For `CreateTable`, or for `UpdateTable` with the table ``before``, whose other words stay."""
+    """For `CreateTable`; with ``before``, for an `UpdateTable` that keeps what others have set on it."""
     before = before or {}
-    said = before.get("Parameters") or {}
-    parameters = {key: value for key, value in said.items() if key not in _OF_ONE_FORMAT}
+    old = before.get("Parameters") or {}
+    parameters = {key: value for key, value in old.items() if key not in _OF_ONE_FORMAT}
     parameters |= {
         "EXTERNAL": "TRUE",
         UUID_MARK: source.uuid,
@@ -72,21 +72,21 @@ def table_input(
         SNAPSHOT_MARK: "" if source.snapshot is None else str(source.snapshot),
     }
     storage: dict[str, Any] = {
-        "Location": wanted.location,
+        "Location": target.location,
         "Columns": glue_columns(source.schema),
     }
     if shown_as == "delta":
         parameters |= _DELTA
         for column in storage["Columns"]:
             del column["Parameters"]  # Iceberg's
-        serde = {"path": wanted.location, "serialization.format": "1"}
+        serde = {"path": target.location, "serialization.format": "1"}
         serde_info = {"SerializationLibrary": _DELTA_SERDE, "Parameters": serde}
         storage |= _DELTA_STORAGE | {"SerdeInfo": serde_info}
     else:
-        parameters |= {"table_type": "ICEBERG", _METADATA: wanted.metadata_location}
-        previous = said.get(_METADATA)
-        if previous == wanted.metadata_location:  # only something else of it has changed
-            previous = said.get(_PREVIOUS)
+        parameters |= {"table_type": "ICEBERG", _METADATA: target.metadata_location}
+        previous = old.get(_METADATA)
+        if previous == target.metadata_location:  # only something else has changed
+            previous = old.get(_PREVIOUS)
         parameters |= {_PREVIOUS: previous} if previous else {}
     description = cut(source.description, MAX_DESCRIPTION)
     return {

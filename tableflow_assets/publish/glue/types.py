@@ -40,8 +40,8 @@ MAX_NAME = 255
 MAX_COMMENT = 255
 MAX_TYPE = 131_072
 
-# All others are text: strings, and what Hive has no word for, such as a time of day or a UUID.
-_WORDS: dict[type[IcebergType], str] = {
+# All others are listed as string: also what Hive has no type for, such as a time of day or a UUID.
+_TYPES: dict[type[IcebergType], str] = {
     BooleanType: "boolean",
     IntegerType: "int",
     LongType: "bigint",
@@ -60,8 +60,8 @@ _WORDS: dict[type[IcebergType], str] = {
 
 
 def glue_columns(schema: Schema) -> list[dict[str, Any]]:
-    """For Glue's `Columns`: with the parameters that Iceberg's own Glue catalog gives them."""
-    names = _told_apart([field.name for field in schema.fields], _one_line)
+    """For Glue's `Columns`, with the parameters that Iceberg's own Glue catalog sets."""
+    names = _unique([field.name for field in schema.fields], _one_line)
     return [_column(name, field) for name, field in zip(names, schema.fields, strict=True)]
 
 
@@ -84,7 +84,7 @@ def _column(name: str, field: NestedField) -> dict[str, Any]:
 
 
 def glue_type(kind: IcebergType) -> str:
-    """In Hive's words, all in small letters, as Athena shows them."""
+    """As a Hive type in lower case, which is how Athena shows it."""
     if isinstance(kind, DecimalType):
         return f"decimal({kind.precision},{kind.scale})"
     if isinstance(kind, ListType):
@@ -92,39 +92,39 @@ def glue_type(kind: IcebergType) -> str:
     if isinstance(kind, MapType):
         return f"map<{glue_type(kind.key_type)},{glue_type(kind.value_type)}>"
     if isinstance(kind, StructType) and kind.fields:
-        names = _told_apart([field.name for field in kind.fields], _word)
+        names = _unique([field.name for field in kind.fields], _word)
         types = [glue_type(field.field_type) for field in kind.fields]
         return f"struct<{','.join(f'{n}:{t}' for n, t in zip(names, types, strict=True))}>"
-    return _WORDS.get(type(kind), "string")
+    return _TYPES.get(type(kind), "string")
 
 
 def cut(text: str, limit: int) -> str:
-    """At most so many bytes, and no half character."""
+    """At most so many bytes, without splitting a character."""
     data = text.encode(errors="replace")
     return data[:limit].decode(errors="ignore") if len(data) > limit else data.decode()
 
 
-def _told_apart(names: Sequence[str], spelled: Callable[[str], str]) -> list[str]:
-    """In small letters, each once. Those that are so already stay; the others get a number at need."""
-    listed = [cut(spelled(name).lower(), MAX_NAME) for name in names]
-    taken = {name for name, shown in zip(names, listed, strict=True) if name == shown}
+def _unique(names: Sequence[str], spelled: Callable[[str], str]) -> list[str]:
+    """In lower case and without duplicates: names that already are stay, the others may get a number."""
+    spellings = [cut(spelled(name).lower(), MAX_NAME) for name in names]
+    taken = {name for name, spelling in zip(names, spellings, strict=True) if name == spelling}
     for index, name in enumerate(names):
-        if listed[index] == name:
+        if spellings[index] == name:
             continue
-        shown, number = listed[index], 2
-        while shown in taken:
+        spelling, number = spellings[index], 2
+        while spelling in taken:
             suffix = f"_{number}"
-            shown, number = cut(listed[index], MAX_NAME - len(suffix)) + suffix, number + 1
-        taken.add(shown)
-        listed[index] = shown
-    return listed
+            spelling, number = cut(spellings[index], MAX_NAME - len(suffix)) + suffix, number + 1
+        taken.add(spelling)
+        spellings[index] = spelling
+    return spellings
 
 
 def _one_line(text: str) -> str:
-    """Glue's rule for names and comments: anything but control characters and what is no text."""
+    """Glue allows anything in names and comments but control characters and invalid text."""
     return re.sub(r"[\x00-\x1f\x7f\ud800-\udfff\ufffe\uffff]", " ", text)
 
 
 def _word(name: str) -> str:
-    """Inside of a type, a name ends at the first character that is not one of these."""
+    """Inside a type, a name ends at the first character that is not one of these."""
     return re.sub(r"[^a-zA-Z0-9_]", "_", name)

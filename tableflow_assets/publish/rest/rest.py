@@ -1,8 +1,7 @@
 """Another Iceberg REST catalog: Polaris, Nessie, Lakekeeper, or a vendor's own endpoint.
 
-A table is registered there once. From then on its changes are told as commits of the REST protocol, under
-the condition that the catalog still has what it had: so readers see the table all the time, and never an
-older state after a newer one.
+A table is registered there once. After that, changes are sent as commits of the REST protocol, conditional
+on what the catalog had before: readers always see the table, and never an older state after a newer one.
 """
 
 from __future__ import annotations
@@ -51,11 +50,11 @@ from tableflow_assets.settings.rest import OtherRestSettings
 
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
-LONGEST_NAME = 255  # what most of them keep names in
+LONGEST_NAME = 255  # the length that most of them can store
 SECONDS = (3.0, 15.0)  # to connect, and to answer: a catalog that hangs must not hold up a run
 AWAY = (CommitStateUnknownException, ServerError, ServiceUnavailableError, TooManyRequestsError)
-KEPT_VERSIONS = 20  # of its metadata: for readers that began with an older one
-# Which of the owner's metadata files was told last.
+KEPT_VERSIONS = 20  # of its metadata, for readers that started on an older one
+# The owner's metadata file that was published last.
 METADATA_MARK = "tableflow.metadata_location"
 
 
@@ -71,7 +70,7 @@ class OtherRestCatalog(PublishingCatalog):
     def shows(self, source: SourceTable) -> bool:
         return "iceberg" in source.formats
 
-    def wanted(self, source: SourceTable) -> Listing:
+    def listing_for(self, source: SourceTable) -> Listing:
         namespace, table = self._identifier(source)
         if len(table) > LONGEST_NAME:
             raise CatalogRefused(
@@ -93,7 +92,7 @@ class OtherRestCatalog(PublishingCatalog):
         namespace = self._namespace(source)
 
         def ensure(client: RestCatalog) -> None:
-            # Asked first: who may not create one may still use one that is there.
+            # Checked first: a client without the right to create one may still use an existing one.
             if not client.namespace_exists(namespace):
                 client.create_namespace_if_not_exists(namespace)
 
@@ -117,20 +116,20 @@ class OtherRestCatalog(PublishingCatalog):
             token=table,
         )
 
-    def create(self, source: SourceTable, wanted: Listing) -> None:
+    def create(self, source: SourceTable, target: Listing) -> None:
         identifier, place = self._identifier(source), source.metadata_location
         try:
             table = self._ask(
                 lambda client: client.register_table(identifier, place), "register tables"
             )
         except TableAlreadyExistsError as error:
-            raise ListingChanged(f"{self.name}: {wanted.name} is there by now.") from error
+            raise ListingChanged(f"{self.name}: {target.name} is there by now.") from error
         self._follow(source, table)
 
-    def replace(self, source: SourceTable, wanted: Listing, found: Listing) -> None:
-        self._follow(source, cast("Table", found.token))
+    def replace(self, source: SourceTable, target: Listing, current: Listing) -> None:
+        self._follow(source, cast("Table", current.token))
 
-    def drop(self, source: SourceTable, found: Listing) -> None:
+    def drop(self, source: SourceTable, current: Listing) -> None:
         identifier = self._identifier(source)
         try:
             self._ask(lambda client: client.drop_table(identifier), "drop tables")
@@ -141,36 +140,34 @@ class OtherRestCatalog(PublishingCatalog):
         self._ask(lambda client: client.list_namespaces(), "list namespaces")
 
     def _follow(self, source: SourceTable, table: Table) -> None:
-        """Commit what is not there yet, if there is still what ``table`` says."""
-        theirs, ours = table.metadata, self._of_owner(source)
+        """Commit what is missing there, provided that the catalog still has ``table``."""
+        theirs, ours = table.metadata, self._owner_metadata(source)
         properties = {**ours.properties, **self._own_properties(source)}
         try:
             updates = changes(theirs, ours, properties)
         except CannotFollow as error:
             raise self._out_of_step(source, str(error)) from None
         try:
-            told = self._ask(
+            answer = self._ask(
                 lambda client: client.commit_table(table, requirements(theirs), updates),
                 "change tables",
             )
         except (CommitFailedException, NoSuchTableError) as error:
             name = ".".join(self._identifier(source))
             raise ListingChanged(f"{self.name}: somebody else has changed {name}.") from error
-        now = told.metadata
+        now = answer.metadata
         self._tidy_up(source, theirs, now)
         if now.current_snapshot_id != ours.current_snapshot_id or now.schema() != ours.schema():
-            raise self._out_of_step(
-                source, "it took the changes, and has made something else of them"
-            )
+            raise self._out_of_step(source, "it accepted the changes, but the result is different")
 
     def _own_properties(self, source: SourceTable) -> dict[str, str]:
-        """What must be different there, for the files are the owner's."""
+        """Properties that must differ there, because the files are the owner's."""
         return {
             TOPIC_MARK: source.topic,
             METADATA_MARK: source.metadata_location,
             # Its metadata files lie where the owner's maintenance does not look for orphans.
             "write.metadata.path": self._folder(source),
-            # And it removes no files: not the owner's metadata, nor the data of expired snapshots.
+            # It must not delete files: neither the owner's metadata nor the data of expired snapshots.
             "write.metadata.delete-after-commit.enabled": "false",
             "gc.enabled": "false",
             "write.metadata.previous-versions-max": str(KEPT_VERSIONS),
@@ -180,19 +177,19 @@ class OtherRestCatalog(PublishingCatalog):
         return f"{source.location.rstrip('/')}/_catalogs/{self.name}"
 
     def _tidy_up(self, source: SourceTable, before: TableMetadata, now: TableMetadata) -> None:
-        """Remove those of its metadata files that it no longer knows, and none of the owner's."""
-        known = {one.metadata_file for one in now.metadata_log}
-        for file in (one.metadata_file for one in before.metadata_log):
-            if file not in known and file.startswith(f"{self._folder(source)}/"):
+        """Delete its metadata files that have dropped out of its log, and none of the owner's."""
+        files = {entry.metadata_file for entry in now.metadata_log}
+        for file in (entry.metadata_file for entry in before.metadata_log):
+            if file not in files and file.startswith(f"{self._folder(source)}/"):
                 place = urlsplit(file)
                 try:
                     s3_client(self._storage).delete_object(
                         Bucket=place.netloc, Key=place.path.lstrip("/")
                     )
-                except (BotoCoreError, ClientError) as error:  # it is only in nobody's way
+                except (BotoCoreError, ClientError) as error:  # a leftover file does no harm
                     logger.warning("%s stays: %s", file, error)
 
-    def _of_owner(self, source: SourceTable) -> TableMetadata:
+    def _owner_metadata(self, source: SourceTable) -> TableMetadata:
         try:
             files = load_file_io(s3_properties(self._storage), source.metadata_location)
             return FromInputFile.table_metadata(files.new_input(source.metadata_location))
@@ -207,7 +204,7 @@ class OtherRestCatalog(PublishingCatalog):
         return CatalogRefused(
             f"{self.name}: {name} cannot be brought to the table's state: {why}.",
             f"Nobody but us should commit to {name} there. Drop it there, without purging its files"
-            " (they are the table's own): it is then published anew.",
+            " (they are the table's own): it is then published again.",
         )
 
     def _namespace(self, source: SourceTable) -> str:
@@ -216,42 +213,42 @@ class OtherRestCatalog(PublishingCatalog):
     def _identifier(self, source: SourceTable) -> tuple[str, str]:
         return self._namespace(source), source.name
 
-    def _ask(self, question: Callable[[RestCatalog], T], what: str) -> T:
-        """``what``: the right that the question needs, in words."""
+    def _ask(self, question: Callable[[RestCatalog], T], action: str) -> T:
+        """``action``: what the request does, for errors about missing rights."""
         try:
             if self._client is None:
                 self._client = self._connected()
             return question(self._client)
         except REFUSALS as error:
-            # With the next question, secrets are read anew.
+            # The next request reads the secrets again.
             self._client = None
             secrets.forget()
-            raise self._refusal(error, what) from error
+            raise self._refusal(error, action) from error
         except AWAY as error:
-            raise CatalogAway(f"{self._where} cannot now: {_said(error)}") from error
+            raise CatalogAway(f"{self._where} cannot answer now: {_message(error)}") from error
         except (SSLError, InvalidURL) as error:
             raise CatalogRefused(
-                f"{self._where} is not trusted, or does not trust us: {_said(error)}",
+                f"{self._where} is not trusted, or does not trust us: {_message(error)}",
                 f"Check `uri` and `tls` of the catalog {self.name!r} in tableflow.yaml.",
             ) from error
         except RequestException as error:
-            raise CatalogAway(f"{self._where} does not answer: {_said(error)}") from error
+            raise CatalogAway(f"{self._where} does not answer: {_message(error)}") from error
         except (NotImplementedError, RESTError, ValidationError) as error:
             raise CatalogRefused(
-                f"{self._where} does not let us {what}: {_said(error)}",
+                f"{self._where} does not let us {action}: {_message(error)}",
                 f"Check `uri`, `warehouse` and `namespace` of the catalog {self.name!r}, and that it"
                 " can register tables whose files lie in this storage.",
             ) from error
 
-    def _refusal(self, error: Exception, what: str) -> CatalogRefused:
+    def _refusal(self, error: Exception, action: str) -> CatalogRefused:
         if isinstance(error, ForbiddenError):
             return CatalogRefused(
-                f"{self._where} does not let us {what}: {_said(error)}",
-                f"Grant its client the right to {what} in that catalog (and to create namespaces,"
+                f"{self._where} does not let us {action}: {_message(error)}",
+                f"Grant its client the right to {action} in that catalog (and to create namespaces,"
                 " register, load, change and drop tables there).",
             )
         return CatalogRefused(
-            f"{self._where} does not accept our credentials: {_said(error)}",
+            f"{self._where} does not accept our credentials: {_message(error)}",
             f"Check the credentials, `scope` and `oauth2_server_uri` of the catalog {self.name!r} in"
             " tableflow.yaml.",
         )
@@ -261,7 +258,7 @@ class OtherRestCatalog(PublishingCatalog):
         return f"{self.name}: the REST catalog at {self._settings.uri}"
 
     def _connected(self) -> RestCatalog:
-        # Imported here: it takes a while to load.
+        # Imported here because it loads slowly.
         from tableflow_assets.lake.rest_client import RestClient
 
         warehouse = self._settings.warehouse
@@ -280,5 +277,5 @@ def _columns(table: SourceTable | TableMetadata) -> tuple[ListedColumn, ...]:
     )
 
 
-def _said(error: Exception) -> str:
+def _message(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"

@@ -18,20 +18,20 @@ from tableflow_assets.base.errors import (
 from tableflow_assets.settings.snowflake import SnowflakeSettings
 
 LOGIN_SECONDS = 10
-TRIES = 2  # of one request; whoever asks us tries again, too
+TRIES = 2  # of one request; our callers retry as well
 NOT_REACHED = 250001
 NO_WAREHOUSE = 606
 NO_RIGHT = 3001
 EXISTS = 2002
-ABSENT = (2003, 2043)  # Snowflake does not tell it from what the role may not see
+ABSENT = (2003, 2043)  # Snowflake gives the same answer for what the role may not see
 _LOGIN = range(390000, 391000)
-_SERVERS_OWN = (603, 604, 630)  # an internal error, stopped by somebody, took too long
+_SERVERS_OWN = (603, 604, 630)  # internal error, canceled, timed out
 
 Row = dict[str, Any]
 
 
 class StatementRefused(CatalogRefused):
-    """Snowflake's own words for why, and its number for it."""
+    """With Snowflake's own message and error code."""
 
     def __init__(self, code: int, problem: str, next_step: str = "") -> None:
         self.code = code
@@ -39,7 +39,7 @@ class StatementRefused(CatalogRefused):
 
 
 class Session:
-    """One connection. Statements are complete: nothing is put into them here."""
+    """One connection. Statements are complete: it binds no parameters."""
 
     def __init__(self, name: str, connection: Any, cursor_class: Any) -> None:
         self._name = name
@@ -48,7 +48,7 @@ class Session:
 
     def ask(self, statement: str) -> list[Row]:
         with (
-            _named_errors(self._name, "Snowflake"),
+            _translated_errors(self._name, "Snowflake"),
             closing(self._connection.cursor(self._cursor_class)) as cursor,
         ):
             cursor.execute(statement)
@@ -63,13 +63,13 @@ Connect = Callable[[str, SnowflakeSettings], AbstractContextManager[Session]]
 
 @contextmanager
 def connected(name: str, settings: SnowflakeSettings) -> Iterator[Session]:
-    """A session that ends with the block. The key is read anew: it may have been rotated."""
-    # Else it asks the cloud's metadata service where it runs, and waits where there is none.
+    """A session that ends with the block. The key is read each time: it may have been rotated."""
+    # Otherwise it queries the cloud's metadata service, and waits where there is none.
     os.environ.setdefault("SNOWFLAKE_DISABLE_PLATFORM_DETECTION", "true")
     connector = _connector()
     key = _private_key(name, settings)
     where = settings.endpoint or f"the account {settings.account}"
-    with _named_errors(name, f"Snowflake, {where},"):
+    with _translated_errors(name, f"Snowflake, {where},"):
         connection = connector.connect(**_options(settings, key))
     with closing(connection):
         yield Session(name, connection, connector.DictCursor)
@@ -101,7 +101,7 @@ def _options(settings: SnowflakeSettings, key: bytes) -> dict[str, Any]:
 
 
 def _private_key(name: str, settings: SnowflakeSettings) -> bytes:
-    """As the connector takes it. Decoded here, for an error that says what is wrong with it."""
+    """In the connector's encoding. Decoded here so that the error can say what is wrong with it."""
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives import serialization
 
@@ -116,11 +116,11 @@ def _private_key(name: str, settings: SnowflakeSettings) -> bytes:
     try:
         key = serialization.load_pem_private_key(text.encode(), password)
     except (ValueError, TypeError, UnsupportedAlgorithm):
-        # Not chained: libraries like to quote what they could not read.
+        # Not chained: libraries tend to quote what they could not read.
         raise CatalogRefused(
-            f"{name}: the private key in {settings.private_key} cannot be read: it is no PEM of PKCS 8,"
-            " or its passphrase is missing, superfluous or wrong.",
-            "Make one: openssl genrsa 2048 | openssl pkcs8 -topk8 -inform PEM -nocrypt; and set"
+            f"{name}: the private key in {settings.private_key} cannot be read: it is not PKCS 8 in PEM,"
+            " or its passphrase is missing, unneeded or wrong.",
+            "Create one: openssl genrsa 2048 | openssl pkcs8 -topk8 -inform PEM -nocrypt; and set"
             " `private_key_passphrase` for an encrypted one, and only for that.",
         ) from None
     return key.private_bytes(
@@ -142,37 +142,39 @@ def _connector() -> Any:
 
 
 @contextmanager
-def _named_errors(name: str, who: str) -> Iterator[None]:
-    """The connector's errors as ours. Not chained: theirs carry the statement, with its secrets."""
+def _translated_errors(name: str, server: str) -> Iterator[None]:
+    """The connector's errors as ours. Not chained: theirs contain the statement, with its secrets."""
     from snowflake.connector import errors
 
     try:
         yield
     except errors.Error as error:
-        raise _named(name, who, error, isinstance(error, errors.OperationalError)) from None
+        raise _translated(name, server, error, isinstance(error, errors.OperationalError)) from None
 
 
-def _named(name: str, who: str, error: Any, is_operational: bool) -> CatalogAway | CatalogRefused:
+def _translated(
+    name: str, server: str, error: Any, is_operational: bool
+) -> CatalogAway | CatalogRefused:
     code = int(error.errno or 0)
-    said = " ".join(str(error.raw_msg or error).split())
+    message = " ".join(str(error.raw_msg or error).split())
     if is_operational or code == NOT_REACHED or code in _SERVERS_OWN:
         return CatalogAway(
-            f"{name}: {who} does not answer: {said}",
-            "It is tried again by itself. If it stays so: are `account` and `endpoint` right, and does"
-            " the network let us through?",
+            f"{name}: {server} does not answer: {message}",
+            "It will be retried automatically. If it persists: are `account` and `endpoint` right, and"
+            " does the network let us through?",
         )
     if code in _LOGIN:
-        secrets.forget()  # the next one reads the key anew
+        secrets.forget()  # the next session reads the key again
         return StatementRefused(
             code,
-            f"{name}: {who} does not let us in: {said} ({code})",
+            f"{name}: {server} does not let us in: {message} ({code})",
             "Give the user the public key that belongs to `private_key`: ALTER USER … SET"
             " RSA_PUBLIC_KEY = '…'; and check `user` and `role`.",
         )
     if code == NO_WAREHOUSE:
         return StatementRefused(
             code,
-            f"{name}: {who} has no warehouse to work with: {said}",
+            f"{name}: {server} has no warehouse to work with: {message}",
             "Set `warehouse`, and grant the role USAGE on it.",
         )
-    return StatementRefused(code, f"{name}: {who} says: {said} ({code})")
+    return StatementRefused(code, f"{name}: {server} says: {message} ({code})")

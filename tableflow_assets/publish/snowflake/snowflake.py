@@ -1,6 +1,6 @@
 """Snowflake: Iceberg tables that Snowflake reads and never writes.
 
-Snowflake keeps no properties of a table, so its comment says whose it is, as JSON.
+Snowflake has no table properties, so our marks are in the table's comment, as JSON.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ class SnowflakeCatalog(PublishingCatalog):
     def shows(self, source: SourceTable) -> bool:
         return "iceberg" in source.formats
 
-    def wanted(self, source: SourceTable) -> Listing:
+    def listing_for(self, source: SourceTable) -> Listing:
         name = self.name_of(source)
-        self.origin(source)  # refuses what lies outside of the volume
+        self.origin(source)  # refuses a table outside of the volume
         metadata_location = _plain(source.metadata_location)
         return Listing(
             name=str(name),
@@ -67,7 +67,7 @@ class SnowflakeCatalog(PublishingCatalog):
         )
 
     def name_of(self, source: SourceTable) -> sql.TableName:
-        """In capitals, as Snowflake reads a name without quotes: so nobody has to write any."""
+        """In upper case, as Snowflake reads unquoted names: so nobody needs quotes."""
         if len(source.name) > LONGEST_NAME:
             raise CatalogRefused(
                 f"{self.name}: Snowflake takes names of up to {LONGEST_NAME} characters;"
@@ -100,7 +100,7 @@ class SnowflakeCatalog(PublishingCatalog):
         marks = {
             UUID_MARK: source.uuid,
             TOPIC_MARK: source.topic,
-            # As text: there are readers of JSON who would round such a number.
+            # As text: some JSON readers would round such a number.
             SNAPSHOT_MARK: None if source.snapshot is None else str(source.snapshot),
             METADATA_MARK: _plain(source.metadata_location),
         }
@@ -111,23 +111,23 @@ class SnowflakeCatalog(PublishingCatalog):
         name = self.name_of(source)
         with self._session(name) as session:
             try:
-                found = session.first(sql.show_schema(name))
+                row = session.first(sql.show_schema(name))
             except StatementRefused as error:
                 if error.code not in ABSENT:
                     raise
                 session.ask(sql.create_database(name))
-                found = None
-            if found is None or found["name"] != name.schema:
+                row = None
+            if row is None or row["name"] != name.schema:
                 session.ask(sql.create_schema(name))
 
     def find(self, source: SourceTable) -> Listing | None:
         name = self.name_of(source)
         with self._session(name) as session:
             try:
-                row = _named(name, session.first(sql.show_iceberg_table(name)))
+                row = _of_name(name, session.first(sql.show_iceberg_table(name)))
                 if row is None:
-                    other = _named(name, session.first(sql.show_object(name)))
-                    return None if other is None else _foreign(name, other)
+                    object_row = _of_name(name, session.first(sql.show_object(name)))
+                    return None if object_row is None else _foreign(name, object_row)
                 marks = Marks.of(row["comment"])
                 if marks is None:
                     return _foreign(name, row)
@@ -148,7 +148,7 @@ class SnowflakeCatalog(PublishingCatalog):
             token=row["comment"],
         )
 
-    def create(self, source: SourceTable, wanted: Listing) -> None:
+    def create(self, source: SourceTable, target: Listing) -> None:
         name, origin = self.name_of(source), self.origin(source)
         statement = sql.create_table(name, self.settings, origin, self.comment(source))
         with self._session(name) as session:
@@ -159,35 +159,35 @@ class SnowflakeCatalog(PublishingCatalog):
                     raise
                 raise ListingChanged(
                     f"{self.name}: there is already something called {name}.",
-                    "If it was not made just now, our role cannot see it: drop it, or "
+                    "If it was not created just now, our role cannot see it: drop it, or "
                     + sql.grant_ownership(self.settings, name),
                 ) from None
-            self._require_shown(session, name, wanted)
+            self._require_shown(session, name, target)
 
-    def replace(self, source: SourceTable, wanted: Listing, found: Listing) -> None:
+    def replace(self, source: SourceTable, target: Listing, current: Listing) -> None:
         name = self.name_of(source)
         with self._session(name) as session:
             try:
-                # Snowflake has no lock for this: what is left is to look as late as possible.
-                now = _named(name, session.first(sql.show_iceberg_table(name)))
-                if now is None or now["comment"] != found.token:
+                # Snowflake has no lock for this: the best we can do is check as late as possible.
+                row = _of_name(name, session.first(sql.show_iceberg_table(name)))
+                if row is None or row["comment"] != current.token:
                     raise ListingChanged(f"{self.name}: {name} was changed by somebody else.")
                 session.ask(sql.refresh_table(name, self.origin(source)))
-                # Before the comment: if we end here, the old one says that there is more to do.
-                self._require_shown(session, name, wanted)
+                # Before the comment: if we fail here, the old comment shows that there is more to do.
+                self._require_shown(session, name, target)
                 session.ask(sql.comment_table(name, self.comment(source)))
             except StatementRefused as error:
                 if error.code not in ABSENT:
                     raise
                 raise ListingChanged(f"{self.name}: {name} is gone.") from None
 
-    def drop(self, source: SourceTable, found: Listing) -> None:
+    def drop(self, source: SourceTable, current: Listing) -> None:
         name = self.name_of(source)
         with self._session(name) as session:
             try:
                 session.ask(sql.drop_table(name))
             except StatementRefused as error:
-                if error.code not in ABSENT:  # its schema or database is gone
+                if error.code not in ABSENT:  # absent: its schema or database is gone
                     raise
 
     def probe(self) -> None:
@@ -196,21 +196,21 @@ class SnowflakeCatalog(PublishingCatalog):
             session.ask("SELECT CURRENT_USER()")
 
     def run(self, statements: list[str], namespace: str, on_done: Callable[[int], None]) -> None:
-        """Run what `snowflake_sql` made; what is done already stays done if one of them fails."""
+        """Run the statements of `snowflake_sql`; if one fails, those before it stay done."""
         name = sql.TableName(*self.schema_of(namespace), "")
         with self._session(name) as session:
             for number, statement in enumerate(statements):
                 session.ask(statement)
                 on_done(number)
 
-    def _require_shown(self, session: Session, name: sql.TableName, wanted: Listing) -> None:
-        """Snowflake reads what the other catalog says, which may not be up to date yet."""
-        shown = _metadata_location(session, name)
-        if shown != wanted.metadata_location:
+    def _require_shown(self, session: Session, name: sql.TableName, target: Listing) -> None:
+        """Snowflake shows what the other catalog has, which may not be up to date yet."""
+        metadata_location = _metadata_location(session, name)
+        if metadata_location != target.metadata_location:
             raise CatalogAway(
-                f"{self.name}: {name} shows {shown}, not yet {wanted.metadata_location}.",
+                f"{self.name}: {name} shows {metadata_location}, not yet {target.metadata_location}.",
                 f"It reads through the integration {self.settings.integration.name}: is the table"
-                " up to date there? It is tried again by itself.",
+                " up to date there? It will be retried automatically.",
             )
 
     @contextmanager
@@ -221,19 +221,19 @@ class SnowflakeCatalog(PublishingCatalog):
             except StatementRefused as error:
                 if error.code not in (NO_RIGHT, *ABSENT):
                     raise
-                granted = sql.grants(self.settings, name)
+                grants = sql.grants(self.settings, name)
                 if name.table:
-                    granted.append(sql.grant_ownership(self.settings, name))
+                    grants.append(sql.grant_ownership(self.settings, name))
                 raise CatalogRefused(
                     error.problem,
-                    "Make what is missing (tableflow snowflake sql), or let an administrator run,"
-                    " as far as it is not so: " + "; ".join(granted),
+                    "Create what is missing (tableflow snowflake sql), or have an administrator run"
+                    " those of these that are missing: " + "; ".join(grants),
                 ) from None
 
 
 @dataclass(frozen=True)
 class Marks:
-    """What our comments say of a table."""
+    """What our comment says about a table."""
 
     uuid: str
     topic: str
@@ -244,41 +244,41 @@ class Marks:
     def of(cls, comment: str | None) -> Marks | None:
         """None: somebody else's comment, or none at all."""
         try:
-            said = json.loads(comment or "")
+            marks = json.loads(comment or "")
         except ValueError:
             return None
-        if not isinstance(said, dict):
+        if not isinstance(marks, dict):
             return None
-        uuid, topic = said.get(UUID_MARK), said.get(TOPIC_MARK)
+        uuid, topic = marks.get(UUID_MARK), marks.get(TOPIC_MARK)
         if not isinstance(uuid, str) or not isinstance(topic, str):
             return None
-        snapshot = str(said.get(SNAPSHOT_MARK))
+        snapshot = str(marks.get(SNAPSHOT_MARK))
         is_number = re.fullmatch(r"-?\d{1,19}", snapshot, re.ASCII)
-        known = str(said.get(METADATA_MARK))
-        return cls(uuid, topic, int(snapshot) if is_number else None, known)
+        metadata_location = str(marks.get(METADATA_MARK))
+        return cls(uuid, topic, int(snapshot) if is_number else None, metadata_location)
 
     def snapshot_of(self, metadata_location: str) -> int | None:
-        """None where Snowflake shows another state than the one that we wrote the comment for."""
+        """None if Snowflake shows another state than the one the comment was written for."""
         return self.snapshot if metadata_location == self.metadata_location else None
 
 
-def _named(name: sql.TableName, row: dict[str, Any] | None) -> dict[str, Any] | None:
+def _of_name(name: sql.TableName, row: dict[str, Any] | None) -> dict[str, Any] | None:
     return row if row is not None and row["name"] == name.table else None
 
 
 def _metadata_location(session: Session, name: sql.TableName) -> str:
     row = session.first(sql.table_information(name)) or {}
-    said = json.loads(row.get("INFORMATION") or "{}")
-    return _plain(str(said.get("metadataLocation", "")))
+    information = json.loads(row.get("INFORMATION") or "{}")
+    return _plain(str(information.get("metadataLocation", "")))
 
 
 def _plain(location: str) -> str:
-    """With the scheme that our tables have: others name the same store by their own."""
+    """With the scheme that our tables use; Snowflake has several for the same store."""
     return re.sub(r"^(s3a|s3n|s3compat|s3gov)://", "s3://", location)
 
 
 def _folder_of(metadata_location: str) -> str:
-    """The table's own folder, which Snowflake does not tell."""
+    """The table's own folder, which Snowflake does not report."""
     return metadata_location.rpartition("/metadata/")[0]
 
 

@@ -1,4 +1,4 @@
-"""All SQL that we send to Snowflake. Every name and every value from outside is quoted here."""
+"""All SQL that we send to Snowflake. Every name and value from outside is quoted here."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tableflow_assets.settings.snowflake import (
     SnowflakeSettings,
 )
 
-# How a secret gets into a statement: itself where it is run, a placeholder where it is shown.
+# How a secret appears in a statement: as itself when run, as a placeholder when shown.
 Reveal = Callable[[SecretRef], str]
 
 
@@ -32,7 +32,7 @@ def literal(text: str) -> str:
 
 
 def folded(name: str) -> str:
-    """The name as Snowflake keeps it where it is written without quotes."""
+    """An unquoted name as Snowflake stores it."""
     return name.upper()
 
 
@@ -56,7 +56,7 @@ class TableName:
 
 @dataclass(frozen=True)
 class Origin:
-    """What a table is made from: a metadata file in the volume, or a table of another catalog."""
+    """What a table is created from: a metadata file in the volume, or a table of another catalog."""
 
     metadata_path: str = ""
     namespace: str = ""
@@ -64,7 +64,7 @@ class Origin:
 
 
 def create_table(name: TableName, settings: SnowflakeSettings, origin: Origin, comment: str) -> str:
-    """Never OR REPLACE: what is there already may be somebody else's."""
+    """Never OR REPLACE: an existing table may be somebody else's."""
     options = {}
     if settings.external_volume is not None:
         options["EXTERNAL_VOLUME"] = literal(folded(settings.external_volume.name))
@@ -93,7 +93,7 @@ def drop_table(name: TableName) -> str:
 
 
 def show_iceberg_table(name: TableName) -> str:
-    """Sorted by name: the one of exactly this name comes first. LIKE would take `_` for any letter."""
+    """The result is sorted, so an exact match comes first. LIKE would take `_` for any letter."""
     return f"SHOW ICEBERG TABLES {_only(name)}"
 
 
@@ -123,7 +123,7 @@ def create_schema(name: TableName) -> str:
 
 
 def set_up(settings: SnowflakeSettings, name: TableName, reveal: Reveal) -> list[str]:
-    """What an account needs once, before any table. What is there already stays as it is."""
+    """What an account needs once, before any table. Existing objects stay as they are."""
     statements = []
     if settings.external_volume is not None and settings.external_volume.is_ours_to_make:
         statements.append(_external_volume(settings.external_volume, reveal))
@@ -133,7 +133,7 @@ def set_up(settings: SnowflakeSettings, name: TableName, reveal: Reveal) -> list
 
 
 def grants(settings: SnowflakeSettings, name: TableName) -> list[str]:
-    """What the role needs in order to publish. The database and the schema stay their makers'."""
+    """What the role needs in order to publish. The database and the schema stay with their owners."""
     on = [
         f"USAGE ON DATABASE {identifier(name.database)}",
         f"USAGE ON SCHEMA {name.schema_in_sql}",
@@ -148,7 +148,7 @@ def grants(settings: SnowflakeSettings, name: TableName) -> list[str]:
 
 
 def grant_ownership(settings: SnowflakeSettings, name: TableName) -> str:
-    """To refresh, comment or drop a table is its owner's right."""
+    """Only a table's owner may refresh, comment or drop it."""
     return f"GRANT OWNERSHIP ON ICEBERG TABLE {name.in_sql} TO ROLE {role_of(settings)}"
 
 
@@ -157,7 +157,7 @@ def role_of(settings: SnowflakeSettings) -> str:
 
 
 def _as_written(name: str) -> str:
-    """Of a role or warehouse, which may be any name: an ordinary one is folded as Snowflake does it."""
+    """A role or warehouse may have any name; an ordinary one is folded as Snowflake does."""
     is_ordinary = re.fullmatch(r"[A-Za-z_][A-Za-z0-9_$]*", name)
     return identifier(folded(name) if is_ordinary else name)
 
@@ -186,7 +186,7 @@ def _external_volume(volume: ExternalVolume, reveal: Reveal) -> str:
                 "AWS_SECRET_KEY": literal(reveal(volume.secret_key)),
             }
             place["CREDENTIALS"] = _nested(keys, depth=3)
-    # It is read only: the tables are written by us, not by Snowflake.
+    # Read only: the tables are written by us, not by Snowflake.
     options = {"STORAGE_LOCATIONS": f"({_nested(place, depth=2)})", "ALLOW_WRITES": "FALSE"}
     return _with_options(f"CREATE EXTERNAL VOLUME IF NOT EXISTS {identifier(name)}", options)
 
@@ -205,7 +205,7 @@ def _integration(settings: SnowflakeSettings, reveal: Reveal) -> str:
 
 
 def _glue(integration: GlueIntegration) -> dict[str, str]:
-    return _given(
+    return _literals(
         CATALOG_NAMESPACE=integration.namespace,
         GLUE_AWS_ROLE_ARN=integration.role_arn,
         GLUE_CATALOG_ID=integration.catalog_id,
@@ -214,14 +214,14 @@ def _glue(integration: GlueIntegration) -> dict[str, str]:
 
 
 def _rest(integration: RestIntegration, reveal: Reveal, *, vends: bool) -> dict[str, str]:
-    config = _given(
+    config = _literals(
         CATALOG_URI=integration.uri, PREFIX=integration.prefix, CATALOG_NAME=integration.warehouse
     )
     config["CATALOG_API_TYPE"] = integration.api.upper()
     mode = "VENDED_CREDENTIALS" if vends else "EXTERNAL_VOLUME_CREDENTIALS"
     config["ACCESS_DELEGATION_MODE"] = mode
     return {
-        **_given(CATALOG_NAMESPACE=integration.namespace),
+        **_literals(CATALOG_NAMESPACE=integration.namespace),
         "REST_CONFIG": _nested(config, depth=2),
         "REST_AUTHENTICATION": _nested(_rest_authentication(integration, reveal), depth=2),
     }
@@ -231,7 +231,7 @@ def _rest_authentication(integration: RestIntegration, reveal: Reveal) -> dict[s
     if integration.client_id is not None and integration.client_secret is not None:
         return {
             "TYPE": "OAUTH",
-            **_given(OAUTH_TOKEN_URI=integration.oauth2_server_uri),
+            **_literals(OAUTH_TOKEN_URI=integration.oauth2_server_uri),
             "OAUTH_CLIENT_ID": literal(reveal(integration.client_id)),
             "OAUTH_CLIENT_SECRET": literal(reveal(integration.client_secret)),
             "OAUTH_ALLOWED_SCOPES": f"({literal(integration.scope)})",
@@ -240,7 +240,7 @@ def _rest_authentication(integration: RestIntegration, reveal: Reveal) -> dict[s
         return {"TYPE": "BEARER", "BEARER_TOKEN": literal(reveal(integration.token))}
     return {
         "TYPE": "SIGV4",
-        **_given(
+        **_literals(
             SIGV4_IAM_ROLE=integration.role_arn,
             SIGV4_SIGNING_REGION=integration.region,
             SIGV4_EXTERNAL_ID=integration.external_id,
@@ -248,7 +248,7 @@ def _rest_authentication(integration: RestIntegration, reveal: Reveal) -> dict[s
     }
 
 
-def _given(**values: str | None) -> dict[str, str]:
+def _literals(**values: str | None) -> dict[str, str]:
     return {key: literal(value) for key, value in values.items() if value is not None}
 
 

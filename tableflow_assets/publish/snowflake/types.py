@@ -1,8 +1,8 @@
-"""Column types, as far as they can be told of Snowflake beforehand.
+"""Column types, as far as they can be predicted for Snowflake.
 
-`DESCRIBE` shows precisions and lengths that changed with Snowflake's releases, such as those of VARCHAR.
-So only the kind of a type is compared. Nothing slips through: a table's columns change only together with
-its metadata file, and that is compared exactly.
+`DESCRIBE` shows precisions and lengths that have changed between Snowflake's releases, such as those of
+VARCHAR. So only the family of a type is compared. Nothing slips through: a table's columns change only
+together with its metadata file, and that is compared exactly.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _FAMILIES: dict[type[IcebergType], str] = {
 
 
 def listed_columns(schema: Schema) -> tuple[ListedColumn, ...]:
-    """In capitals, as Snowflake reads names without quotes. Its comments are not ours to set."""
+    """In upper case, as Snowflake reads unquoted names. Column comments are not ours to set."""
     return tuple(
         ListedColumn(field.name.upper(), _FAMILIES.get(type(field.field_type), "VARIANT"))
         for field in schema.fields
@@ -65,5 +65,5 @@ def listed_columns(schema: Schema) -> tuple[ListedColumn, ...]:
 
 
 def type_family(described: str) -> str:
-    """Of a type as DESCRIBE has it: NUMBER of NUMBER(10,2)."""
+    """Of a type as DESCRIBE shows it: NUMBER of NUMBER(10,2)."""
     return described.partition("(")[0].strip().upper()

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from databricks.sdk.service.sql import StatementStatus
 
 T = TypeVar("T")
-STATEMENT_SECONDS = 10.0  # for a warehouse that runs; one that has to start first takes longer
+STATEMENT_SECONDS = 10.0  # for a running warehouse; one that has to start takes longer
 POLL_SECONDS = 0.5
 PATIENCE = 60  # seconds, longer than any one request
 
@@ -83,7 +83,7 @@ class DatabricksApi:
         self._ask(lambda: self.client.tables.delete(_path(full_name)))
 
     def grants(self, full_name: str) -> Grants:
-        found: dict[str, tuple[str, ...]] = {}
+        grants: dict[str, tuple[str, ...]] = {}
         page: str | None = None
         while True:
             at = page
@@ -92,13 +92,16 @@ class DatabricksApi:
                     "table", _path(full_name), max_results=0, page_token=at
                 )
             )
-            for one in answer.privilege_assignments or []:
-                if one.principal:  # of one that was deleted only the id is left
-                    given = tuple(right.value for right in one.privileges or [])
-                    found[one.principal] = (*found.get(one.principal, ()), *given)
+            for assignment in answer.privilege_assignments or []:
+                if assignment.principal:  # a deleted principal has only an id left
+                    privileges = tuple(right.value for right in assignment.privileges or [])
+                    grants[assignment.principal] = (
+                        *grants.get(assignment.principal, ()),
+                        *privileges,
+                    )
             page = answer.next_page_token
             if not page:
-                return found
+                return grants
 
     def grant(self, full_name: str, grants: Grants) -> None:
         from databricks.sdk.service.catalog import PermissionsChange, Privilege
@@ -113,7 +116,7 @@ class DatabricksApi:
         return self._tokens is not None and self._tokens.forget()
 
     def run(self, statement: str, warehouse: str) -> None:
-        """On a SQL warehouse; one that does not get to it in some seconds is told to leave it."""
+        """On a SQL warehouse; the statement is canceled if it has not run after a few seconds."""
         from databricks.sdk.service.sql import StatementState
 
         statements = self.client.statement_execution
@@ -155,7 +158,7 @@ class DatabricksApi:
             return question()
         except DatabricksError as error:
             raise _answer(error) from None
-        except TimeoutError as error:  # it wanted to try again, and was not let
+        except TimeoutError as error:  # the SDK wanted to retry, and our clock did not let it
             cause = error.__cause__
             if isinstance(cause, DatabricksError):
                 raise _answer(cause) from None
@@ -175,7 +178,7 @@ class DatabricksApi:
 
 
 def _path(name: str) -> str:
-    """The SDK puts names into paths as they are."""
+    """The SDK does not escape names in paths."""
     return quote(name, safe=".")
 
 
@@ -183,17 +186,19 @@ def _answer(error: DatabricksError) -> UnityAnswer:
     from databricks.sdk.errors.platform import STATUS_CODE_MAPPING
 
     statuses = (status for status, kind in STATUS_CODE_MAPPING.items() if isinstance(error, kind))
-    # To what it is not let to do, the SDK adds its own settings: no help here, where it has none.
+    # The SDK appends its own settings to such an error: no help here, where it has none.
     message = str(error).partition(". Config: ")[0]
     return UnityAnswer(next(statuses, SERVER_ERROR), str(error.error_code or ""), message)
 
 
 def _failure(status: StatementStatus | None) -> Exception:
-    said = status.error if status else None
-    message = (said.message if said else None) or "it did not say why"
+    error = status.error if status else None
+    message = (error.message if error else None) or "it did not say why"
     if "PERMISSION" in message.upper() or "PRIVILEGE" in message.upper():
         return UnityAnswer(FORBIDDEN, "", message)
-    return UnityAnswer(400, str(said.error_code.value if said and said.error_code else ""), message)
+    return UnityAnswer(
+        400, str(error.error_code.value if error and error.error_code else ""), message
+    )
 
 
 def _config(host: str, header: Callable[[], dict[str, str]]) -> Config:
@@ -208,18 +213,18 @@ def _config(host: str, header: Callable[[], dict[str, str]]) -> Config:
             return header
 
     class OnceOnly(Clock):
-        """Nothing is tried again in here: a server may ask for minutes of patience. See `publish`."""
+        """Turns the SDK's retries off: a server may ask for minutes of patience. `publish` retries."""
 
-        waited = 0.0
+        skipped = 0.0
 
         def time(self) -> float:
-            return time.time() + self.waited
+            return time.time() + self.skipped
 
         def sleep(self, seconds: float) -> None:
-            self.waited += 2 * PATIENCE
+            self.skipped += 2 * PATIENCE
 
     class OnlyWhatIsSet(Config):
-        """What a machine's environment or files say of some workspace is not meant for this one."""
+        """Ignores the machine's environment and files, which may be about another workspace."""
 
         def _load_from_env(self) -> None: ...
 
@@ -227,7 +232,7 @@ def _config(host: str, header: Callable[[], dict[str, str]]) -> Config:
 
         def _resolve_host_metadata(self) -> None: ...
 
-    Config.attributes()  # they are found by the class that is asked first, and it must be this one
+    Config.attributes()  # collected by the first class asked for them, which must be this one
     return OnlyWhatIsSet(
         host=host,
         credentials_strategy=OurHeader(),

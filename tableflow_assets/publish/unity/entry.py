@@ -1,4 +1,4 @@
-"""What Unity Catalog keeps of a table, and how it is asked, whichever flavor it is."""
+"""What Unity Catalog stores about a table, and the calls that both flavors share."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tableflow_assets.publish.base import ListedColumn
 from tableflow_assets.publish.unity.types import UnityColumn, listed_as_answered
 from tableflow_assets.settings.catalogs import UnitySettings
 
-# The longest that one request may take. Neither client is let to repeat it: publishing does that.
+# The longest that one request may take. Neither client may retry: publishing does that.
 HTTP_SECONDS = 8.0
 Grants = Mapping[str, tuple[str, ...]]  # the privileges on one table, by principal
 
@@ -35,7 +35,7 @@ class TableName:
 
     @classmethod
     def of(cls, settings: UnitySettings, namespace: str, table: str) -> Self:
-        """Databricks keeps every name in lower case. The open-source one tells them apart by case."""
+        """Databricks stores every name in lower case; the open-source server is case-sensitive."""
         parts = (settings.catalog, settings.schema_name or namespace, table.lower())
         if settings.flavor == "databricks":
             parts = (parts[0].lower(), parts[1].lower(), parts[2])
@@ -61,8 +61,8 @@ class TableName:
 
 
 def _refuse_a_name(flavor: str, name: str) -> None:
-    allowed, rule = _NAMES[flavor]
-    if allowed.fullmatch(name) and len(name) <= _MAX_NAME:
+    pattern, rule = _NAMES[flavor]
+    if pattern.fullmatch(name) and len(name) <= _MAX_NAME:
         return
     raise CatalogRefused(
         f"Unity Catalog cannot have the name {name[:40]!r}{'...' if len(name) > 40 else ''}"  # noqa: PLR2004
@@ -85,21 +85,23 @@ class NewTable:
 
 @dataclass(frozen=True)
 class UnityTable:
-    """A table, or whatever else has a table's name, as Unity Catalog answers it."""
+    """A table, or something else under a table's name, as Unity Catalog describes it."""
 
     table_id: str
     is_external_delta: bool
     location: str
     columns: tuple[ListedColumn, ...]
     properties: Mapping[str, str]
-    # What others have put on it, and what would be lost if it were listed anew.
+    # What others have added to it, and what dropping and listing it again would lose.
     kept_by_others: tuple[str, ...]
 
     @classmethod
     def of_answer(cls, answer: Mapping[str, Any]) -> Self:
-        columns = sorted(answer.get("columns") or [], key=lambda one: one.get("position") or 0)
+        columns = sorted(
+            answer.get("columns") or [], key=lambda column: column.get("position") or 0
+        )
         owner, creator = answer.get("owner"), answer.get("created_by")
-        kept = {
+        additions = {
             "a row filter": bool(answer.get("row_filter")),
             "column masks": any(column.get("mask") for column in columns),
             f"the owner {owner}": bool(owner and creator and owner != creator),
@@ -111,14 +113,14 @@ class UnityTable:
             location=str(answer.get("storage_location") or "").rstrip("/"),
             columns=tuple(listed_as_answered(column) for column in columns),
             properties=answer.get("properties") or {},
-            kept_by_others=tuple(what for what, is_there in kept.items() if is_there),
+            kept_by_others=tuple(addition for addition, is_there in additions.items() if is_there),
         )
 
 
 class UnityApi(Protocol):
     """The calls of Unity Catalog that publishing needs.
 
-    Each raises `UnityAnswer` for what the server says no to, and `CatalogAway` where it says nothing.
+    Each raises `UnityAnswer` if the server refuses, and `CatalogAway` if it does not answer.
     """
 
     def ask_catalog(self, name: str) -> None: ...
@@ -134,9 +136,9 @@ class UnityApi(Protocol):
     def delete_table(self, full_name: str) -> None: ...
 
     def grants(self, full_name: str) -> Grants:
-        """Given on the table itself, not those that it has from its schema or catalog."""
+        """Those on the table itself, without those it inherits from its schema or catalog."""
 
     def grant(self, full_name: str, grants: Grants) -> None: ...
 
     def forget_token(self) -> bool:
-        """After a 401. Whether another try will be made with another token."""
+        """Called after a 401. True if a retry would use another token."""

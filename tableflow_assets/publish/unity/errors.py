@@ -1,4 +1,4 @@
-"""What Unity Catalog answers when it does not do it, and what somebody has to grant or change."""
+"""Unity Catalog's refusals as errors, which say what to grant or change."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from tableflow_assets.settings.catalogs import UnitySettings
 UNAUTHORIZED, FORBIDDEN, NOT_FOUND, CONFLICT, TOO_MANY = 401, 403, 404, 409, 429
 SERVER_ERROR = 500
 NOT_UNITY = "NOT_UNITY_CATALOG"
-_TOLD_LENGTH = 300
+_MESSAGE_LENGTH = 300
 
 
 class UnityAnswer(Exception):
-    """A refusal as it came: its status, its code, and what the server says about it."""
+    """A refusal as received: its status, its code and the server's message."""
 
     def __init__(self, status: int, code: str = "", message: str = "") -> None:
         self.status = status
         self.code = code
-        # One line, and no novel: what a server answers ends up in logs and in Dagster's pages.
-        self.message = " ".join(message.split())[:_TOLD_LENGTH]
+        # One short line: it ends up in logs and on Dagster's pages.
+        self.message = " ".join(message.split())[:_MESSAGE_LENGTH]
         super().__init__(f"{status} {code}: {self.message}")
 
     @property
     def is_missing(self) -> bool:
-        """What was asked for is not there. Not: there is nobody who could tell."""
-        named = self.code.endswith(("_DOES_NOT_EXIST", "NOT_FOUND"))
-        return self.status == NOT_FOUND and named and not self._is_elsewhere
+        """The requested object does not exist, as opposed to: there is no Unity Catalog to ask."""
+        is_about_object = self.code.endswith(("_DOES_NOT_EXIST", "NOT_FOUND"))
+        return self.status == NOT_FOUND and is_about_object and not self._is_elsewhere
 
     @property
     def is_taken(self) -> bool:
@@ -51,42 +51,44 @@ class UnityAnswer(Exception):
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What was asked for when an answer came: errors name it, and what it takes."""
+class Request:
+    """What we asked for: errors name it, and the rights it takes."""
 
-    doing: str  # as in: it does not let us ...
+    doing: str  # completes "it does not let us ..."
     rights: str  # what to grant
-    if_missing: str = ""  # what to do where the thing asked for is not there
+    if_missing: str = ""  # what to do if the requested object does not exist
 
 
 class Explainer:
-    """Turns answers of one catalog into errors that say what to do."""
+    """Turns one catalog's refusals into errors that say what to do."""
 
     def __init__(self, name: str, settings: UnitySettings) -> None:
         self.name = name
         self.settings = settings
         self.is_databricks = settings.flavor == "databricks"
 
-    def error(self, answer: UnityAnswer, asked: Asked) -> TableflowError:
-        told = f"{self.name}: Unity Catalog at {self.settings.host} does not let us {asked.doing}"
+    def error(self, answer: UnityAnswer, request: Request) -> TableflowError:
+        refusal = (
+            f"{self.name}: Unity Catalog at {self.settings.host} does not let us {request.doing}"
+        )
         why = f"{answer.code} {answer.message}".strip() or f"status {answer.status}"
         if answer.status == TOO_MANY or answer.status >= SERVER_ERROR:
             return CatalogAway(
-                f"{self.name}: Unity Catalog at {self.settings.host} cannot now"
+                f"{self.name}: Unity Catalog at {self.settings.host} cannot answer now"
                 f" ({answer.status}): {why}"
             )
-        return CatalogRefused(f"{told}: {why}", self._next_step(answer, asked))
+        return CatalogRefused(f"{refusal}: {why}", self._next_step(answer, request))
 
-    def _next_step(self, answer: UnityAnswer, asked: Asked) -> str:
-        """The first that fits."""
+    def _next_step(self, answer: UnityAnswer, request: Request) -> str:
+        """The first one that fits."""
         catalog = f"Create the catalog `{self.settings.catalog}`, or check `catalog` and `host`"
         steps = [
             (answer.status == UNAUTHORIZED, self._credentials()),
             (answer.is_overlap, _OVERLAP),
             (answer.is_about_storage, self._storage()),
-            (answer.status == FORBIDDEN, f"Grant what is missing. {asked.rights}"),
+            (answer.status == FORBIDDEN, f"Grant what is missing. {request.rights}"),
             (answer.code.startswith("METASTORE"), _NO_METASTORE),
-            (answer.is_missing, asked.if_missing or f"{catalog} {_IN_SETTINGS}."),
+            (answer.is_missing, request.if_missing or f"{catalog} {_IN_SETTINGS}."),
             (
                 answer.status == NOT_FOUND,
                 f"Check `host` {_IN_SETTINGS}: no Unity Catalog is there.",
@@ -115,7 +117,7 @@ class Explainer:
             " TABLE, EXTERNAL USE LOCATION ON EXTERNAL LOCATION `lake` TO `<principal>`;"
         )
 
-    # What each question takes, for somebody who may grant it.
+    # The rights that each request takes, for somebody who can grant them.
 
     def to_look(self, name: TableName | None = None) -> str:
         if not self.is_databricks:
@@ -125,14 +127,16 @@ class Explainer:
 
     def to_create_schema(self, name: TableName) -> str:
         if not self.is_databricks:
-            both = ("USE CATALOG", "CREATE SCHEMA")
-            return self._open_source([("catalog", name.catalog, right) for right in both])
+            privileges = ("USE CATALOG", "CREATE SCHEMA")
+            return self._open_source([("catalog", name.catalog, right) for right in privileges])
         return f"GRANT USE CATALOG, CREATE SCHEMA ON CATALOG `{name.catalog}` TO {_WHO}"
 
     def to_create_table(self, name: TableName) -> str:
         if not self.is_databricks:
-            both = [("schema", name.full_schema, right) for right in ("USE SCHEMA", "CREATE TABLE")]
-            return self._open_source([("catalog", name.catalog, "USE CATALOG"), *both])
+            privileges = [
+                ("schema", name.full_schema, right) for right in ("USE SCHEMA", "CREATE TABLE")
+            ]
+            return self._open_source([("catalog", name.catalog, "USE CATALOG"), *privileges])
         return (
             f"GRANT USE CATALOG ON CATALOG `{name.catalog}` TO {_WHO} GRANT USE SCHEMA, CREATE TABLE,"
             f" EXTERNAL USE SCHEMA ON SCHEMA {name.sql_schema} TO {_WHO} GRANT CREATE EXTERNAL TABLE,"

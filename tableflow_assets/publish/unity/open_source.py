@@ -26,7 +26,7 @@ class OpenSourceApi:
 
     @cached_property
     def _unity(self) -> Any:
-        """Its client, which is loaded late, and as something without types: its package exports none."""
+        """The client library: it loads slowly, and exports no types."""
         import unitycatalog.client
 
         return unitycatalog.client
@@ -46,16 +46,16 @@ class OpenSourceApi:
         )
 
     def create_schema(self, catalog: str, schema: str) -> None:
-        wanted = self._unity.CreateSchema(name=schema, catalog_name=catalog)
+        request = self._unity.CreateSchema(name=schema, catalog_name=catalog)
         self._ask(
             lambda client: self._unity.SchemasApi(client).create_schema(
-                wanted, _request_timeout=HTTP_SECONDS
+                request, _request_timeout=HTTP_SECONDS
             )
         )
 
     def table(self, full_name: str) -> UnityTable:
         async def question(client: Any) -> UnityTable:
-            # Not as the client's own model, which fails on kinds of tables that it does not know.
+            # Not through the client's model, which fails on table types it does not know.
             response = await self._unity.TablesApi(client).get_table_without_preload_content(
                 full_name, _request_timeout=HTTP_SECONDS
             )
@@ -73,7 +73,7 @@ class OpenSourceApi:
             )
             for column in table.columns
         ]
-        wanted = self._unity.CreateTable(
+        request = self._unity.CreateTable(
             name=table.name.table,
             catalog_name=table.name.catalog,
             schema_name=table.name.schema,
@@ -86,7 +86,7 @@ class OpenSourceApi:
         )
         self._ask(
             lambda client: self._unity.TablesApi(client).create_table(
-                wanted, _request_timeout=HTTP_SECONDS
+                request, _request_timeout=HTTP_SECONDS
             )
         )
 
@@ -98,22 +98,24 @@ class OpenSourceApi:
         )
 
     def grants(self, full_name: str) -> Grants:
-        found = self._ask(
+        answer = self._ask(
             lambda client: self._unity.GrantsApi(client).get(
                 self._unity.SecurableType.TABLE, full_name, _request_timeout=HTTP_SECONDS
             )
         )
         return {
-            one.principal: tuple(right.value for right in one.privileges)
-            for one in found.privilege_assignments
+            assignment.principal: tuple(right.value for right in assignment.privileges)
+            for assignment in answer.privilege_assignments
         }
 
     def grant(self, full_name: str, grants: Grants) -> None:
         changes = [
             self._unity.PermissionsChange(
-                principal=who, add=[self._unity.Privilege(right) for right in rights], remove=[]
+                principal=principal,
+                add=[self._unity.Privilege(right) for right in rights],
+                remove=[],
             )
-            for who, rights in grants.items()
+            for principal, rights in grants.items()
         ]
         self._ask(
             lambda client: self._unity.GrantsApi(client).update(
@@ -125,14 +127,14 @@ class OpenSourceApi:
         )
 
     def forget_token(self) -> bool:
-        return False  # it is read anew for every question
+        return False  # it is read again for every request
 
     def _ask(self, question: Callable[[Any], Awaitable[T]]) -> T:
         """In a thread of its own: the caller's may have an event loop already."""
         with ThreadPoolExecutor(1) as pool:
-            return pool.submit(asyncio.run, self._asked(question)).result()
+            return pool.submit(asyncio.run, self._run(question)).result()
 
-    async def _asked(self, question: Callable[[Any], Awaitable[T]]) -> T:
+    async def _run(self, question: Callable[[Any], Awaitable[T]]) -> T:
         import aiohttp
 
         token = self.settings.token
@@ -156,19 +158,19 @@ class OpenSourceApi:
 
 def _answer(status: int, content: bytes) -> UnityAnswer:
     try:
-        said = _json(content)
+        body = _json(content)
     except UnityAnswer:
-        said = {}
+        body = {}
     return UnityAnswer(
-        status, str(said.get("error_code") or NOT_UNITY), str(said.get("message") or "")
+        status, str(body.get("error_code") or NOT_UNITY), str(body.get("message") or "")
     )
 
 
 def _json(content: bytes) -> dict[str, Any]:
     try:
-        said = json.loads(content)
+        body = json.loads(content)
     except ValueError:
-        said = None
-    if not isinstance(said, dict):
+        body = None
+    if not isinstance(body, dict):
         raise UnityAnswer(404, NOT_UNITY, "what came is not JSON")
-    return said
+    return body

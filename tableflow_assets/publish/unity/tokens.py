@@ -1,7 +1,7 @@
 """Tokens for Databricks: OAuth for machines, by the id and secret of a service principal.
 
-`databricks-sdk` can ask for such tokens by itself, but without a time limit, and it waits for as long as a
-server that is overloaded tells it to.
+`databricks-sdk` can request such tokens itself, but without a time limit, and it waits for as long as an
+overloaded server tells it to.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ SCOPE = "all-apis"
 
 
 class MachineTokens:
-    """The token that requests carry, renewed before it expires, or when the server says that it did."""
+    """The token that requests carry; renewed before it expires, or when the server rejects it."""
 
     def __init__(self, settings: UnitySettings, seconds: float) -> None:
         self.settings = settings
         self.seconds = seconds
         self._endpoint: str | None = None
-        self._token: Any = None  # of databricks-sdk, which is loaded late
+        self._token: Any = None  # of databricks-sdk, which is imported late
         self._lock = threading.Lock()
 
     def header(self) -> dict[str, str]:
@@ -37,7 +37,7 @@ class MachineTokens:
             return {"Authorization": f"Bearer {self._token.access_token}"}
 
     def forget(self) -> bool:
-        """Whether there was a token, so that another one may do."""
+        """True if there was a token, so that a new one may work."""
         with self._lock:
             had, self._token = self._token is not None, None
             return had
@@ -49,7 +49,7 @@ class MachineTokens:
 
         # Both are read again for each token: a secret that was rotated needs no restart.
         client, secret = self.settings.client_id, self.settings.client_secret
-        if client is None or secret is None:  # the settings do not let this be
+        if client is None or secret is None:  # the settings rule this out
             raise UnityAnswer(UNAUTHORIZED, "", "no client_id and client_secret")
         user, password = client.resolve_name(), secret.resolve()
         masking.remember_basic(user, password)
@@ -67,14 +67,16 @@ class MachineTokens:
             host = self.settings.host.rstrip("/")
             endpoint = str(self._ask("GET", host + DISCOVERY).get("token_endpoint", ""))
             if not endpoint.startswith(("https://", host + "/")):
-                # The secret goes there: not in the clear, where the workspace itself is not so.
+                # The secret is sent there: only over HTTPS, or to the workspace itself.
                 raise UnityAnswer(404, NOT_UNITY, f"it names no usable token endpoint: {endpoint}")
             self._endpoint = endpoint
         return self._endpoint
 
     def _ask(self, method: str, url: str, **more: Any) -> dict[str, Any]:
         with requests.Session() as session:
-            session.auth = _as_it_is  # else requests takes a password for the host from ~/.netrc
+            session.auth = (
+                _no_auth  # otherwise requests takes a password for the host from ~/.netrc
+            )
             try:
                 response = session.request(
                     method, url, timeout=self.seconds, allow_redirects=False, **more
@@ -87,19 +89,19 @@ class MachineTokens:
             answer = None
         if response.ok and isinstance(answer, dict):
             return answer
-        told = answer if isinstance(answer, dict) else {}
-        code = str(told.get("error") or told.get("error_code") or "")
-        message = str(told.get("error_description") or told.get("message") or "")
+        body = answer if isinstance(answer, dict) else {}
+        code = str(body.get("error") or body.get("error_code") or "")
+        message = str(body.get("error_description") or body.get("message") or "")
         if response.status_code < 400:  # noqa: PLR2004  (it answers, but with something else)
             raise UnityAnswer(404, NOT_UNITY, f"{url} is not what it should be")
         raise UnityAnswer(response.status_code, code or NOT_UNITY, message)
 
 
-def _as_it_is(request: requests.PreparedRequest) -> requests.PreparedRequest:
+def _no_auth(request: requests.PreparedRequest) -> requests.PreparedRequest:
     return request
 
 
 def away(host: str, error: Exception) -> CatalogAway:
-    """Without the error's own words: they may repeat what was sent."""
+    """Without the error's own message, which may repeat what was sent."""
     kind = type(error).__name__
     return CatalogAway(f"Unity Catalog at {host} does not answer ({kind}).")

@@ -1,4 +1,4 @@
-"""The columns of a Delta table as Unity Catalog says them: in Spark's words."""
+"""The columns of a Delta table as Unity Catalog lists them: with Spark's types."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tableflow_assets.table.delta.schema import delta_schema
 
 Json = Mapping[str, Any]
 
-# By the name in a Delta log: Spark's SQL for it, and Unity's name of the kind.
+# By the name in a Delta log: Spark's SQL for it, and Unity's name for the type.
 _SIMPLE = {
     "boolean": ("boolean", "BOOLEAN"),
     "byte": ("tinyint", "BYTE"),
@@ -56,15 +56,15 @@ def unity_columns(schema: Schema) -> tuple[UnityColumn, ...]:
     return tuple(_column(field, position) for position, field in enumerate(fields))
 
 
-def listed(column: UnityColumn) -> ListedColumn:
+def listed_column(column: UnityColumn) -> ListedColumn:
     return ListedColumn(column.name, column.type_text, column.comment or "")
 
 
 def listed_as_answered(column: Json) -> ListedColumn:
-    """A column as a catalog answers it.
+    """A column as a catalog describes it.
 
-    Its type is taken from `type_json` where that can be read: who wrote the column may have written
-    the text of the same type in another way, such as with other quotes.
+    The type comes from `type_json` if that can be parsed: another client may have spelled the text of
+    the same type differently, for example with other quotes.
     """
     comment = str(column.get("comment") or "")
     return ListedColumn(str(column.get("name")), _answered_type(column), comment)
@@ -72,11 +72,11 @@ def listed_as_answered(column: Json) -> ListedColumn:
 
 def _answered_type(column: Json) -> str:
     try:
-        said = json.loads(column.get("type_json") or "null")
-        # Databricks says the whole field, other clients only its type.
-        if isinstance(said, dict) and "name" in said:
-            said = said["type"]
-        return _text(said)
+        kind = json.loads(column.get("type_json") or "null")
+        # Databricks stores the whole field, other clients only its type.
+        if isinstance(kind, dict) and "name" in kind:
+            kind = kind["type"]
+        return _text(kind)
     except (ValueError, KeyError, TypeError):
         return str(column.get("type_text") or column.get("type_name") or "")
 
@@ -104,7 +104,7 @@ def _name(kind: str | Json) -> str:
 
 
 def _text(kind: str | Json) -> str:
-    """Spark's SQL for a type. A name inside it that is no plain one is quoted: Spark reads it again."""
+    """Spark's SQL for a type. Spark parses it, so field names are quoted where necessary."""
     if isinstance(kind, str):
         if decimal := _DECIMAL.fullmatch(kind):
             return f"decimal({decimal[1]},{decimal[2]})"

@@ -1,7 +1,7 @@
 """Unity Catalog: external Delta tables, at Databricks and open-source.
 
-It keeps a table's location and columns, and no snapshot: the location is the pointer, and who reads there
-reads the Delta log as it is then. So a commit needs nothing here, and only other columns do. No flavor can
+It stores a table's location and columns, and no snapshot: readers go to the location and read the Delta log
+as it is then. So nothing has to be published for a commit, only for changed columns. Neither flavor can
 change those through its tables API; see docs/catalog-unity.md for what is done instead.
 """
 
@@ -28,8 +28,8 @@ from tableflow_assets.publish.base import (
     SourceTable,
 )
 from tableflow_assets.publish.unity.entry import Grants, NewTable, TableName, UnityApi, UnityTable
-from tableflow_assets.publish.unity.errors import UNAUTHORIZED, Asked, Explainer, UnityAnswer
-from tableflow_assets.publish.unity.types import listed, unity_columns
+from tableflow_assets.publish.unity.errors import UNAUTHORIZED, Explainer, Request, UnityAnswer
+from tableflow_assets.publish.unity.types import listed_column, unity_columns
 from tableflow_assets.settings.catalogs import UnitySettings
 
 T = TypeVar("T")
@@ -42,7 +42,7 @@ class UnityCatalog(PublishingCatalog):
         super().__init__(name)
         self.settings = settings
         self.explain = Explainer(name, settings)
-        # What a table that is listed anew had been granted, until it has it again.
+        # The grants of a table that was dropped and created again, until they are restored.
         self._owed: dict[str, Grants] = {}
 
     @cached_property
@@ -68,12 +68,12 @@ class UnityCatalog(PublishingCatalog):
     def shows(self, source: SourceTable) -> bool:
         return source.delta_location is not None
 
-    def wanted(self, source: SourceTable) -> Listing:
+    def listing_for(self, source: SourceTable) -> Listing:
         new = self._new(source)
         return Listing(
             name=new.name.full,
             location=new.location,
-            columns=tuple(listed(column) for column in new.columns),
+            columns=tuple(listed_column(column) for column in new.columns),
             snapshot=source.snapshot,
             table_uuid=source.uuid,
             topic=source.topic,
@@ -81,16 +81,18 @@ class UnityCatalog(PublishingCatalog):
 
     def ensure_namespace(self, source: SourceTable) -> None:
         name = self._name(source)
-        look = Asked(f"see the schema {name.full_schema}", self.explain.to_look(name))
+        lookup = Request(f"see the schema {name.full_schema}", self.explain.to_look(name))
         try:
-            self._ask(lambda: self.api.ask_schema(name.full_schema), look, missing=True)
+            self._ask(lambda: self.api.ask_schema(name.full_schema), lookup, expect_missing=True)
         except UnityAnswer:
-            make = Asked(
+            creation = Request(
                 f"create the schema {name.full_schema}", self.explain.to_create_schema(name)
             )
             try:
                 self._ask(
-                    lambda: self.api.create_schema(name.catalog, name.schema), make, taken=True
+                    lambda: self.api.create_schema(name.catalog, name.schema),
+                    creation,
+                    expect_taken=True,
                 )
             except UnityAnswer:
                 return  # somebody else was quicker
@@ -100,111 +102,113 @@ class UnityCatalog(PublishingCatalog):
         table = self._table(name)
         if table is None:
             return None
-        found = self._listing(name, table, source)
-        if found.table_uuid == source.uuid:
-            self._give_back(name)
-        return found
+        listing = self._listing(name, table, source)
+        if listing.table_uuid == source.uuid:
+            self._restore_grants(name)
+        return listing
 
-    def create(self, source: SourceTable, wanted: Listing) -> None:
+    def create(self, source: SourceTable, target: Listing) -> None:
         new = self._new(source)
-        asked = Asked(f"create the table {wanted.name}", self.explain.to_create_table(new.name))
+        request = Request(f"create the table {target.name}", self.explain.to_create_table(new.name))
         try:
-            self._ask(lambda: self.api.create_table(new), asked, taken=True, missing=True)
+            self._ask(
+                lambda: self.api.create_table(new), request, expect_taken=True, expect_missing=True
+            )
         except UnityAnswer as answer:
-            raise ListingChanged(f"{self.name}: {wanted.name}: {answer}") from None
-        self._give_back(new.name)
+            raise ListingChanged(f"{self.name}: {target.name}: {answer}") from None
+        self._restore_grants(new.name)
 
-    def replace(self, source: SourceTable, wanted: Listing, found: Listing) -> None:
+    def replace(self, source: SourceTable, target: Listing, current: Listing) -> None:
         name = self._name(source)
-        now = self._unchanged(name, found)
-        if self._is_as(wanted, name, now, source):
-            return  # only a newer snapshot, which whoever reads at the location sees already
-        same_place = now.location == wanted.location
-        if same_place and self.settings.warehouse_id and self._synced(name, wanted, source):
+        table = self._unchanged(name, current)
+        if self._is_as(target, name, table, source):
+            return  # only a newer snapshot, which readers at the location already see
+        is_at_location = table.location == target.location
+        if is_at_location and self.settings.warehouse_id and self._synced(name, target, source):
             return
-        self._list_anew(source, wanted, now)
+        self._drop_and_create(source, target, table)
 
-    def drop(self, source: SourceTable, found: Listing) -> None:
+    def drop(self, source: SourceTable, current: Listing) -> None:
         name = self._name(source)
         if self._table(name) is not None:
-            self._unchanged(name, found)
+            self._unchanged(name, current)
             self._delete(name)
 
     def probe(self) -> None:
         catalog = self.settings.catalog
         if self.explain.is_databricks:
             catalog = catalog.lower()
-        asked = Asked(f"see the catalog {catalog}", self.explain.to_look())
-        self._ask(lambda: self.api.ask_catalog(catalog), asked)
+        request = Request(f"see the catalog {catalog}", self.explain.to_look())
+        self._ask(lambda: self.api.ask_catalog(catalog), request)
 
-    def _synced(self, name: TableName, wanted: Listing, source: SourceTable) -> bool:
-        """Let Databricks read the columns from the Delta log: the entry, and what is on it, stay."""
+    def _synced(self, name: TableName, target: Listing, source: SourceTable) -> bool:
+        """Have Databricks read the columns from the Delta log: the entry and its grants stay."""
         from tableflow_assets.publish.unity.databricks import DatabricksApi
 
         warehouse = self.settings.warehouse_id
         if not isinstance(self.api, DatabricksApi) or warehouse is None:
             return False
         run, statement = self.api.run, f"REPAIR TABLE {name.sql} SYNC METADATA"
-        asked = Asked(
+        request = Request(
             f"run {statement}",
             self.explain.to_sync(name),
-            if_missing="Check `warehouse_id`: there is no such SQL warehouse, or it is not for us.",
+            if_missing="Check `warehouse_id`: there is no such SQL warehouse, or we may not use it.",
         )
-        self._ask(lambda: run(statement, warehouse), asked)
-        now = self._table(name)
-        return now is not None and self._is_as(wanted, name, now, source)
+        self._ask(lambda: run(statement, warehouse), request)
+        table = self._table(name)
+        return table is not None and self._is_as(target, name, table, source)
 
-    def _list_anew(self, source: SourceTable, wanted: Listing, now: UnityTable) -> None:
-        """Readers miss it for the moment in between; what was granted on it is granted again."""
+    def _drop_and_create(self, source: SourceTable, target: Listing, table: UnityTable) -> None:
+        """Readers miss the table for a moment in between; its grants are restored."""
         name = self._name(source)
-        if now.kept_by_others:
+        if table.kept_by_others:
             raise CatalogRefused(
-                f"{self.name}: {name.full} has other columns now, but to list it anew would lose"
-                f" {' and '.join(now.kept_by_others)}.",
+                f"{self.name}: {name.full} has other columns now, but dropping and listing it again would"
+                f" lose {' and '.join(table.kept_by_others)}.",
                 f"Run on a SQL warehouse: REPAIR TABLE {name.sql} SYNC METADATA; or set `warehouse_id`"
                 " under `catalogs:` in tableflow.yaml, and it is run from here.",
             )
-        asked = Asked(f"see who may use {name.full}", self.explain.to_change(name))
-        grants = self._ask(lambda: self.api.grants(name.full), asked)
+        request = Request(f"see who may use {name.full}", self.explain.to_change(name))
+        grants = self._ask(lambda: self.api.grants(name.full), request)
         if grants:
             self._owed[name.full] = grants
         self._delete(name)
-        self.create(source, wanted)
+        self.create(source, target)
 
     def _delete(self, name: TableName) -> None:
-        asked = Asked(f"take {name.full} out", self.explain.to_change(name))
+        request = Request(f"take {name.full} out", self.explain.to_change(name))
         try:
-            self._ask(lambda: self.api.delete_table(name.full), asked, missing=True)
+            self._ask(lambda: self.api.delete_table(name.full), request, expect_missing=True)
         except UnityAnswer:
             return  # it is gone already
 
-    def _give_back(self, name: TableName) -> None:
+    def _restore_grants(self, name: TableName) -> None:
         if (grants := self._owed.get(name.full)) is None:
             return
         by_hand = " ".join(
-            f"GRANT {', '.join(rights)} ON TABLE {name.sql} TO {quoted(who)};"
-            for who, rights in grants.items()
+            f"GRANT {', '.join(rights)} ON TABLE {name.sql} TO {quoted(principal)};"
+            for principal, rights in grants.items()
         )
-        asked = Asked(f"grant again what {name.full} had before its columns changed", by_hand)
-        self._ask(lambda: self.api.grant(name.full, grants), asked)
+        request = Request(f"grant again what {name.full} had before its columns changed", by_hand)
+        self._ask(lambda: self.api.grant(name.full, grants), request)
         del self._owed[name.full]
 
-    def _unchanged(self, name: TableName, found: Listing) -> UnityTable:
-        """The table, looked at once more: there is no lock, and what is deleted must be ours."""
-        now = self._table(name)
-        if now is None or now.table_id != found.token or _marks(now) != _marks_of(found):
+    def _unchanged(self, name: TableName, current: Listing) -> UnityTable:
+        """The table, checked once more: there is no lock, and we must only delete our own."""
+        table = self._table(name)
+        if table is None or table.table_id != current.token or _marks(table) != _marks_of(current):
             raise ListingChanged(f"{self.name}: somebody else has changed {name.full} meanwhile.")
-        return now
+        return table
 
     def _is_as(
-        self, wanted: Listing, name: TableName, now: UnityTable, source: SourceTable
+        self, target: Listing, name: TableName, table: UnityTable, source: SourceTable
     ) -> bool:
-        return replace(self._listing(name, now, source), snapshot=wanted.snapshot) == wanted
+        return replace(self._listing(name, table, source), snapshot=target.snapshot) == target
 
     def _table(self, name: TableName) -> UnityTable | None:
-        asked = Asked(f"see the table {name.full}", self.explain.to_look(name))
+        request = Request(f"see the table {name.full}", self.explain.to_look(name))
         try:
-            return self._ask(lambda: self.api.table(name.full), asked, missing=True)
+            return self._ask(lambda: self.api.table(name.full), request, expect_missing=True)
         except UnityAnswer:
             return None
 
@@ -234,24 +238,29 @@ class UnityCatalog(PublishingCatalog):
         return NewTable(name, _location(source), columns, marks, source.description)
 
     def _ask(
-        self, question: Callable[[], T], asked: Asked, *, missing: bool = False, taken: bool = False
+        self,
+        question: Callable[[], T],
+        request: Request,
+        *,
+        expect_missing: bool = False,
+        expect_taken: bool = False,
     ) -> T:
-        """``missing``, ``taken``: the caller knows what to do then, and gets the answer as it is."""
+        """``expect_missing``, ``expect_taken``: the caller handles that answer, which is raised as it is."""
         try:
             try:
                 return question()
             except UnityAnswer as answer:
-                # A token may expire, or be taken back, while it is in use.
+                # A token may expire, or be revoked, while it is in use.
                 if answer.status != UNAUTHORIZED or not self.api.forget_token():
                     raise
                 return question()
         except UnityAnswer as answer:
-            if (missing and answer.is_missing) or (taken and answer.is_taken):
+            if (expect_missing and answer.is_missing) or (expect_taken and answer.is_taken):
                 raise
-            raise self.explain.error(answer, asked) from None
+            raise self.explain.error(answer, request) from None
         except CatalogAway as error:
             raise CatalogAway(f"{self.name}: {error.problem}", error.next_step) from None
-        except SettingsError as error:  # a secret that is not there
+        except SettingsError as error:  # a missing secret
             raise CatalogRefused(f"{self.name}: {error.problem}", error.next_step) from None
 
 
@@ -260,11 +269,11 @@ def _location(source: SourceTable) -> str:
 
 
 def _marks(table: UnityTable) -> tuple[str, str]:
-    """Whose it is. A table of another kind is nobody's of us, whatever it has been marked with."""
+    """Our table's uuid and topic. A table of another type is never ours, whatever its properties say."""
     if not table.is_external_delta:
         return ("", "")
     return (table.properties.get(UUID_MARK, ""), table.properties.get(TOPIC_MARK, ""))
 
 
-def _marks_of(found: Listing) -> tuple[str, str]:
-    return (found.table_uuid, found.topic)
+def _marks_of(listing: Listing) -> tuple[str, str]:
+    return (listing.table_uuid, listing.topic)

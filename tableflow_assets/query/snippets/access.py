@@ -1,4 +1,4 @@
-"""What snippets are made of: addresses, names, and the keys of a reader or of the writer."""
+"""What snippets contain: addresses, names, and the keys of a reader or of the writer."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Hidden(str):
 CATALOG_SECRET = Hidden("TABLEFLOW_CATALOG_SECRET")
 CATALOG_TOKEN = Hidden("TABLEFLOW_CATALOG_TOKEN")
 S3_SECRET = Hidden("TABLEFLOW_S3_SECRET")
-Value = tuple[str, ...]  # text, and what stands for secrets, one after the other
+Value = tuple[str, ...]  # parts to concatenate: text, and variables for secrets
 
 
 @dataclass(frozen=True)
@@ -57,15 +57,15 @@ def access_of(settings: Settings, role: Role, *, show_secrets: bool) -> Access:
     if role == "reader":
         state = StackState.load(settings.state_dir)
         catalog = _as_reader(catalog, state if settings.catalog is None else None)
-        storage = _reading(storage, state if settings.warehouse is None else None)
-    found = Access(
+        storage = _read_only(storage, state if settings.warehouse is None else None)
+    access = Access(
         catalog,
         storage,
         role,
         is_embedded=settings.catalog is None,
         spark_catalog=settings.spark_catalog,
     )
-    return found if show_secrets else without_secrets(found)
+    return access if show_secrets else without_secrets(access)
 
 
 def owning_catalog(settings: Settings) -> RestCatalog:
@@ -75,12 +75,12 @@ def owning_catalog(settings: Settings) -> RestCatalog:
 
 
 def example_table(settings: Settings) -> str:
-    """One that is there, if the catalog can be asked; else a word to replace."""
+    """An existing table, if the catalog answers; else a placeholder."""
     try:
-        listed = owning_catalog(settings).tables()
-    except Exception:  # an example is worth no error: there may be no right to list
+        tables = owning_catalog(settings).tables()
+    except Exception:  # an example is not worth an error: we may lack the right to list tables
         return NO_TABLE
-    names = sorted(name for name in listed if not name.endswith(DEAD_LETTER_SUFFIX))
+    names = sorted(name for name in tables if not name.endswith(DEAD_LETTER_SUFFIX))
     return names[0] if names else NO_TABLE
 
 
@@ -108,13 +108,13 @@ def with_example(access: Access, table: str) -> Access:
 def hidden_names(access: Access) -> list[str]:
     """The variables that stand for secrets."""
     signing = access.catalog.sigv4
-    given = (
+    secrets = (
         access.catalog.client_secret,
         access.catalog.token,
         signing.secret_key if signing else None,
         access.storage.secret_key,
     )
-    return list(dict.fromkeys(str(one) for one in given if isinstance(one, Hidden)))
+    return list(dict.fromkeys(str(secret) for secret in secrets if isinstance(secret, Hidden)))
 
 
 def shown(secret: str | None) -> str | None:
@@ -122,7 +122,7 @@ def shown(secret: str | None) -> str | None:
 
 
 def rendered(value: Value, text: Callable[[str], str], secret: Callable[[str], str]) -> list[str]:
-    """The parts of a value as a language writes them."""
+    """The parts of a value in the syntax of a language."""
     return [secret(part) if isinstance(part, Hidden) else text(part) for part in value]
 
 
@@ -130,7 +130,7 @@ def _as_reader(catalog: CatalogConnection, state: StackState | None) -> CatalogC
     if state is not None:
         key, secret = _reader_keys(state)
         return replace(catalog, client_id=key, client_secret=secret)
-    # Of other servers the settings know one client only: that of the writer.
+    # For your own servers, the settings only have the writer's credentials.
     signing = catalog.sigv4
     return replace(
         catalog,
@@ -141,7 +141,7 @@ def _as_reader(catalog: CatalogConnection, state: StackState | None) -> CatalogC
     )
 
 
-def _reading(storage: S3Connection, state: StackState | None) -> S3Connection:
+def _read_only(storage: S3Connection, state: StackState | None) -> S3Connection:
     key, secret = _reader_keys(state) if state is not None else (YOUR_KEY, S3_SECRET)
     return replace(
         storage,

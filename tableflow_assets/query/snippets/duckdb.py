@@ -1,4 +1,4 @@
-"""For DuckDB: what is typed into its shell."""
+"""For DuckDB: what to type into its shell."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ EXTENSIONS = ("httpfs", "iceberg")
 def snippet(access: Access) -> str:
     catalog, storage = access.catalog, access.storage
     signing = catalog.sigv4
-    shown = attach_statements(
+    attach = attach_statements(
         replace(
             catalog,
             client_secret=_placeholder(catalog.client_secret),
@@ -28,7 +28,7 @@ def snippet(access: Access) -> str:
     statements = [
         *(f"INSTALL {name}" for name in EXTENSIONS),
         *(f"LOAD {name}" for name in EXTENSIONS),
-        *shown,
+        *attach,
         f"SELECT * FROM {table} LIMIT 10",  # noqa: S608  (quoted)
     ]
     return ";\n".join(statements) + ";"

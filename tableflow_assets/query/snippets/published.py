@@ -1,4 +1,4 @@
-"""For engines that have a catalog of their own: they see what is published there, under its names."""
+"""For engines with their own catalog: they see what is published there, under its names."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, cast
 
 from tableflow_assets.base.errors import SettingsError, TableflowError
 from tableflow_assets.base.sql_names import quoted
-from tableflow_assets.publish.factory import made
+from tableflow_assets.publish.factory import catalog_from
 from tableflow_assets.query.snippets.access import NO_TABLE, Role
 from tableflow_assets.settings.catalogs import (
     GlueSettings,
@@ -32,15 +32,15 @@ YOUR_GROUP = "YOUR_GROUP"
 def snippet(engine: Engine, settings: Settings, role: Role) -> str:
     """SQL for each catalog of that engine in the settings."""
     kind, example = NEEDED[engine]
-    chosen = {name: block for name, block in settings.catalogs.items() if isinstance(block, kind)}
-    if not chosen:
+    blocks = {name: block for name, block in settings.catalogs.items() if isinstance(block, kind)}
+    if not blocks:
         raise SettingsError(
             f"No table is published to where {engine} would find it.",
             f"Add a catalog under `catalogs:` in tableflow.yaml, such as {engine}: {{{example}}},"
             " and run `tableflow catalogs publish`.",
         )
     source = _example(settings)
-    texts = [_sql(name, block, settings, source, role) for name, block in chosen.items()]
+    texts = [_sql(name, block, settings, source, role) for name, block in blocks.items()]
     return "\n\n".join(texts)
 
 
@@ -51,16 +51,16 @@ def _sql(
     source: SourceTable | None,
     role: Role,
 ) -> str:
-    known = _known_name(name, block, settings, source)
+    name_parts = _listed_name(name, block, settings, source)
     if isinstance(block, GlueSettings):
-        parts = known or [block.database or "YOUR_DATABASE", NO_TABLE]
+        parts = name_parts or [block.database or "YOUR_DATABASE", NO_TABLE]
         return _athena(parts)
     if isinstance(block, SnowflakeSettings):
         schema = block.schema_name or settings.namespace
-        return _snowflake(block, known or [block.database.upper(), schema.upper(), NO_TABLE])
+        return _snowflake(block, name_parts or [block.database.upper(), schema.upper(), NO_TABLE])
     unity = cast("UnitySettings", block)
     schema = unity.schema_name or settings.namespace
-    return _databricks(known or [unity.catalog, schema, NO_TABLE], role)
+    return _databricks(name_parts or [unity.catalog, schema, NO_TABLE], role)
 
 
 def _athena(parts: Sequence[str]) -> str:
@@ -69,7 +69,7 @@ def _athena(parts: Sequence[str]) -> str:
 
 def _snowflake(block: SnowflakeSettings, parts: Sequence[str]) -> str:
     use = {"ROLE": block.role, "WAREHOUSE": block.warehouse}
-    lines = [f"USE {what} {_in_quotes(name)};" for what, name in use.items() if name]
+    lines = [f"USE {keyword} {_in_quotes(name)};" for keyword, name in use.items() if name]
     return "\n".join([*lines, f"SELECT * FROM {'.'.join(map(_in_quotes, parts))} LIMIT 10;"])  # noqa: S608
 
 
@@ -84,17 +84,17 @@ def _databricks(parts: Sequence[str], role: Role) -> str:
     return "\n".join([*(grants if role == "reader" else ()), select])
 
 
-def _known_name(
+def _listed_name(
     name: str, block: PublishingSettings, settings: Settings, source: SourceTable | None
 ) -> list[str] | None:
-    """As the catalog itself would list the example; None where there is none yet."""
+    """The name under which the catalog would list the example; None if there is no example yet."""
     if source is None:
         return None
     from tableflow_assets.stack import connections
 
     try:
-        catalog = made(name, block, connections.s3_connection(settings))
-        return catalog.wanted(source).name.split(".")
+        catalog = catalog_from(name, block, connections.s3_connection(settings))
+        return catalog.listing_for(source).name.split(".")
     except TableflowError:
         return None
 

@@ -1,4 +1,4 @@
-"""For pyiceberg: some lines of Python."""
+"""For pyiceberg: a few lines of Python."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ HEAD = "from pyiceberg.catalog import load_catalog"
 
 
 def snippet(access: Access) -> str:
-    known = properties(access)
-    is_hidden = any(isinstance(part, Hidden) for value in known.values() for part in value)
-    lines = [f"        {key!r}: {_in_python(value)}," for key, value in known.items()]
+    values = properties(access)
+    is_hidden = any(isinstance(part, Hidden) for value in values.values() for part in value)
+    lines = [f"        {key!r}: {_in_python(value)}," for key, value in values.items()]
     return "\n".join(
         [
             *(["import os", ""] if is_hidden else ()),

@@ -15,8 +15,8 @@ EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 
 def snippet(access: Access) -> str:
     table = f"{access.spark_catalog}.{quoted(access.namespace)}.{quoted(access.table)}"
-    found = {jar.name: jar for jar in locked_jars() if jar.server == "spark"}
-    packages = ",".join(f"{found[n].organisation}:{n}:{found[n].version}" for n in ARCHIVES)
+    jars = {jar.name: jar for jar in locked_jars() if jar.server == "spark"}
+    packages = ",".join(f"{jars[n].organisation}:{n}:{jars[n].version}" for n in ARCHIVES)
     lines = [
         "spark-sql",
         f"--packages {packages}",
@@ -28,17 +28,17 @@ def snippet(access: Access) -> str:
 
 
 def properties(access: Access) -> dict[str, Value]:
-    """Of Spark's configuration; a session may also set them."""
+    """For Spark's configuration; a session may also set them."""
     name = f"spark.sql.catalog.{access.spark_catalog}"
-    own: dict[str, Value | None] = {
+    engine_properties: dict[str, Value | None] = {
         "io-impl": ("org.apache.iceberg.aws.s3.S3FileIO",),
         "client.region": (access.storage.region,),
         "s3.path-style-access": ("true",) if access.storage.path_style else None,
     }
-    known = iceberg_properties(access, own, "rest").items()
+    values = iceberg_properties(access, engine_properties, "rest").items()
     return {
         name: ("org.apache.iceberg.spark.SparkCatalog",),
-        **{f"{name}.{key}": value for key, value in known},
+        **{f"{name}.{key}": value for key, value in values},
     }
 
 

@@ -1,4 +1,4 @@
-"""For Trino: a file of its folder `etc/catalog`."""
+"""For Trino: a file in its folder `etc/catalog`."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ Properties = dict[str, Value]
 
 
 def snippet(access: Access) -> str:
-    """``etc/catalog/lake.properties``. Trino finds variables of its environment by itself."""
-    known = properties(access).items()
-    return "\n".join(f"{key}={_in_file(value)}" for key, value in known)
+    """``etc/catalog/lake.properties``. Trino resolves environment variables itself."""
+    values = properties(access).items()
+    return "\n".join(f"{key}={_in_file(value)}" for key, value in values)
 
 
 def properties(access: Access) -> Properties:
     catalog, storage = access.catalog, access.storage
-    found: dict[str, Value | None] = {
+    values: dict[str, Value | None] = {
         "connector.name": ("iceberg",),
         "iceberg.catalog.type": ("rest",),
         "iceberg.rest-catalog.uri": (catalog.uri,),
@@ -28,7 +28,7 @@ def properties(access: Access) -> Properties:
         "s3.aws-access-key": (storage.access_key,) if storage.access_key else None,
         "s3.aws-secret-key": (storage.secret_key,) if storage.secret_key else None,
     }
-    return {key: value for key, value in found.items() if value is not None}
+    return {key: value for key, value in values.items() if value is not None}
 
 
 def _security(access: Access) -> dict[str, Value | None]:

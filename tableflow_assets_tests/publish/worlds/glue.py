@@ -69,8 +69,8 @@ class GlueWorld(CatalogWorld):
         access = dict(
             zip(("access_key", "secret_key"), (SecretRef(env=n) for n in names), strict=True)
         )
-        given = {"type": "glue", "region": REGION, "endpoint": self.server.address, **access}
-        return GlueSettings(**{**given, **more})
+        block = {"type": "glue", "region": REGION, "endpoint": self.server.address, **access}
+        return GlueSettings(**{**block, **more})
 
     def written_settings(self) -> dict[str, Any]:
         """As they stand in tableflow.yaml."""
@@ -108,10 +108,10 @@ class GlueWorld(CatalogWorld):
         table: dict[str, Any] = self.client().get_table(**self.place(source))["Table"]
         return table
 
-    def update(self, source: SourceTable, changed: dict[str, Any]) -> None:
+    def update(self, source: SourceTable, table: dict[str, Any]) -> None:
         database = self.place(source)["DatabaseName"]
-        given = {key: changed[key] for key in _INPUT if key in changed}
-        self.client().update_table(DatabaseName=database, TableInput=given)
+        table_input = {key: table[key] for key in _INPUT if key in table}
+        self.client().update_table(DatabaseName=database, TableInput=table_input)
 
     def make_foreign_table(self, source: SourceTable) -> None:
         place = self.place(source)
@@ -120,18 +120,18 @@ class GlueWorld(CatalogWorld):
         self.client().create_table(DatabaseName=place["DatabaseName"], TableInput=table)
 
     def foreign_table_is_untouched(self, source: SourceTable) -> bool:
-        found = self.table(source)
-        return found["VersionId"] == "1" and FOREIGN.items() <= found.items()
+        table = self.table(source)
+        return table["VersionId"] == "1" and FOREIGN.items() <= table.items()
 
     def tamper(self, source: SourceTable, what: Tampered) -> None:
-        found = self.table(source)
+        table = self.table(source)
         if what == "location":
-            found["StorageDescriptor"]["Location"] = "s3://elsewhere/table"
+            table["StorageDescriptor"]["Location"] = "s3://elsewhere/table"
         elif what == "schema":
-            found["StorageDescriptor"]["Columns"][0]["Type"] = "string"
+            table["StorageDescriptor"]["Columns"][0]["Type"] = "string"
         else:
-            found["Parameters"][SNAPSHOT_MARK] = "4711"
-        self.update(source, found)
+            table["Parameters"][SNAPSHOT_MARK] = "4711"
+        self.update(source, table)
 
     def writes(self) -> int:
         return self.server.writes

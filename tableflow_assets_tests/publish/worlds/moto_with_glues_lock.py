@@ -79,14 +79,14 @@ class MotoServer:
         iam.create_user(region_name=REGION, user_name=name)
         for number, policy in enumerate(policies):
             iam.put_user_policy(name, f"policy{number}", json.dumps(policy))
-        made = iam.create_access_key(name)
-        return made.access_key_id, made.secret_access_key
+        access_key = iam.create_access_key(name)
+        return access_key.access_key_id, access_key.secret_access_key
 
     def role(self, name: str, trust: dict[str, Any], policy: dict[str, Any]) -> str:
         iam = iam_backends[ACCOUNT]["aws"]
-        made = iam.create_role(name, json.dumps(trust), "/", None, "", [], 3600)
+        role = iam.create_role(name, json.dumps(trust), "/", None, "", [], 3600)
         iam.put_role_policy(name, "policy", json.dumps(policy))
-        return str(made.arn)
+        return str(role.arn)
 
     @contextmanager
     def answers(
@@ -250,10 +250,10 @@ def _restore_what_moto_leaves_out() -> Callable[[], None]:
 
 
 def _arn_that_the_call_is_about(response: Any) -> str:
-    asked = response.parameters
-    table = (asked.get("TableInput") or {}).get("Name")
-    name = asked.get("Name") or (asked.get("DatabaseInput") or {}).get("Name")
-    if database := asked.get("DatabaseName"):
+    parameters = response.parameters
+    table = (parameters.get("TableInput") or {}).get("Name")
+    name = parameters.get("Name") or (parameters.get("DatabaseInput") or {}).get("Name")
+    if database := parameters.get("DatabaseName"):
         path = f"table/{database}/{table or name}"
     else:
         path = f"database/{name}"

@@ -28,13 +28,13 @@ EARLIER = 900_000  # a snapshot before those that the suite knows
 class OwnedCatalog(OtherRestCatalog):
     """The suite only describes what the owner has: here its metadata file is written, too."""
 
-    def create(self, source: SourceTable, wanted: Listing) -> None:
+    def create(self, source: SourceTable, target: Listing) -> None:
         write_metadata(self._storage, source)
-        super().create(source, wanted)
+        super().create(source, target)
 
-    def replace(self, source: SourceTable, wanted: Listing, found: Listing) -> None:
+    def replace(self, source: SourceTable, target: Listing, current: Listing) -> None:
         write_metadata(self._storage, source)
-        super().replace(source, wanted, found)
+        super().replace(source, target, current)
 
 
 class RestWorld(CatalogWorld):

@@ -70,13 +70,13 @@ class SnowflakeOnStub(SnowflakeCatalog):
 
     engine: Engine
 
-    def create(self, source: SourceTable, wanted: Listing) -> None:
+    def create(self, source: SourceTable, target: Listing) -> None:
         self._as_its_owner(source)
-        super().create(source, wanted)
+        super().create(source, target)
 
-    def replace(self, source: SourceTable, wanted: Listing, found: Listing) -> None:
+    def replace(self, source: SourceTable, target: Listing, current: Listing) -> None:
         self._as_its_owner(source)
-        super().replace(source, wanted, found)
+        super().replace(source, target, current)
 
     def _as_its_owner(self, source: SourceTable) -> None:
         self.engine.files[source.metadata_location] = source.schema
@@ -98,11 +98,11 @@ class SnowflakeWorld(CatalogWorld):
         # As an administrator does it once, by `tableflow snowflake apply`.
         name = sql.TableName("LAKE", "SHOP", "")
         settings = self.settings()
-        made = sql.set_up(settings, name, lambda _: "a secret")
-        self.catalog(role=ADMINISTRATOR).run(made, "shop", lambda _: None)
+        statements = sql.set_up(settings, name, lambda _: "a secret")
+        self.catalog(role=ADMINISTRATOR).run(statements, "shop", lambda _: None)
 
     def settings(self, **more: Any) -> SnowflakeSettings:
-        given = {
+        block = {
             "account": ACCOUNT,
             "user": USER,
             "private_key": SecretRef(env=KEY),
@@ -113,7 +113,7 @@ class SnowflakeWorld(CatalogWorld):
             "external_volume": self.volume,
             "endpoint": self.stub.address,
         }
-        return SnowflakeSettings(type="snowflake", **(given | more))
+        return SnowflakeSettings(type="snowflake", **(block | more))
 
     def catalog(self, **more: Any) -> SnowflakeOnStub:
         catalog = SnowflakeOnStub("flake", self.settings(**more))
@@ -140,13 +140,13 @@ class SnowflakeWorld(CatalogWorld):
         table = self.stub.engine.tables[key]
         if what == "location":
             elsewhere = source.metadata_location.replace("/shop/", "/elsewhere/")
-            changed = replace(table, metadata_location=elsewhere)
+            tampered = replace(table, metadata_location=elsewhere)
         elif what == "schema":
-            changed = replace(table, columns=(*table.columns, ("more", "VARCHAR(10)")))
+            tampered = replace(table, columns=(*table.columns, ("more", "VARCHAR(10)")))
         else:
-            said = json.loads(table.comment) | {SNAPSHOT_MARK: "77"}
-            changed = replace(table, comment=json.dumps(said))
-        self.stub.engine.tables[key] = changed
+            marks = json.loads(table.comment) | {SNAPSHOT_MARK: "77"}
+            tampered = replace(table, comment=json.dumps(marks))
+        self.stub.engine.tables[key] = tampered
 
     def writes(self) -> int:
         return self.stub.engine.writes

@@ -117,11 +117,11 @@ class Engine:
         key = self._key(node.this, role)
         self._need(role, {PUBLISHER})
         texts = {}
-        for one in node.args["properties"].expressions:
-            if isinstance(one, exp.SchemaCommentProperty):
-                texts["COMMENT"] = one.this.name
-            elif type(one) is exp.Property:
-                texts[str(one.this).upper()] = one.args["value"].name
+        for option in node.args["properties"].expressions:
+            if isinstance(option, exp.SchemaCommentProperty):
+                texts["COMMENT"] = option.this.name
+            elif type(option) is exp.Property:
+                texts[str(option.this).upper()] = option.args["value"].name
         if key in self.tables:
             raise Refusal("002002", "42710", f"Object '{'.'.join(key)}' already exists.")
         if texts["CATALOG"] not in self.integrations:
@@ -134,8 +134,8 @@ class Engine:
         else:
             reads = (texts["CATALOG_NAMESPACE"], texts["CATALOG_TABLE_NAME"])
             location = self._remote(reads)
-        made = Table(texts["COMMENT"], volume=volume, reads=reads)
-        self._change(key, self._reading(made, location))
+        table = Table(texts["COMMENT"], volume=volume, reads=reads)
+        self._change(key, self._reading(table, location))
         return _said(f"Table {key[2]} successfully created.")
 
     def _refresh(self, node: Refresh, role: str) -> Rows:
@@ -201,8 +201,11 @@ class Engine:
             name = asked.find(exp.Literal)
             assert name is not None
             key = self._existing(_parts(exp.to_table(name.name, dialect="snowflake")), role)
-            said = {"metadataLocation": self.tables[key].metadata_location, "status": "success"}
-            return [{asked.alias: json.dumps(said)}]
+            information = {
+                "metadataLocation": self.tables[key].metadata_location,
+                "status": "success",
+            }
+            return [{asked.alias: json.dumps(information)}]
         return [{"CURRENT_USER()": "TABLEFLOW"}]
 
     def _existing(self, parts: tuple[str, ...], role: str, *, owned: bool = True) -> Key:
@@ -244,7 +247,7 @@ class Engine:
         schema = self.files.get(location.replace("s3compat://", "s3://"))
         if schema is None:
             raise Refusal("091357", "22000", f"Metadata file {location} was not found.")
-        columns = tuple((one.name, _type(one.field_type)) for one in schema.fields)
+        columns = tuple((field.name, _type(field.field_type)) for field in schema.fields)
         return replace(table, metadata_location=location, columns=columns)
 
     def _change(self, key: Key, table: Table | None) -> None:
@@ -289,7 +292,7 @@ def _said(status: str) -> Rows:
 def _type(kind: IcebergType) -> str:
     """As DESCRIBE has it of a table that Snowflake does not manage."""
     if isinstance(kind, StructType):
-        parts = ", ".join(f"{one.name} {_type(one.field_type)}" for one in kind.fields)
+        parts = ", ".join(f"{field.name} {_type(field.field_type)}" for field in kind.fields)
         return f"OBJECT({parts})"
     if isinstance(kind, ListType):
         return f"ARRAY({_type(kind.element_type)})"

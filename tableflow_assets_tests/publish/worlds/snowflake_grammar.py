@@ -70,9 +70,9 @@ def parsed(statement: str) -> Any:
     """One of the above, or sqlglot's node."""
     for words, read in _READERS.items():
         reader = _Reader(sqlglot.tokenize(statement, read="snowflake"))
-        if reader.has(words) and (found := read(reader)) is not None:
+        if reader.has(words) and (statement_node := read(reader)) is not None:
             reader.end()
-            return found
+            return statement_node
     if "OR REPLACE" in statement.upper().partition("(")[0].partition("'")[0]:
         raise NoStatement("OR REPLACE could take away what is not ours")
     try:
@@ -122,28 +122,28 @@ class _Reader:
         return tuple(parts)
 
     def options(self) -> Options:
-        found: Options = {}
+        options: Options = {}
         while self.peek() not in (None, TokenType.R_PAREN):
             key = self.take()
             self.take(TokenType.EQ)
-            if key in found:
+            if key in options:
                 raise NoStatement(f"{key} twice")
-            found[key] = self._value()
-        return found
+            options[key] = self._value()
+        return options
 
     def _value(self) -> Any:
         if self.peek() != TokenType.L_PAREN:
             return self.take()
         self.take(TokenType.L_PAREN)
         if self.peek() not in (TokenType.STRING, TokenType.L_PAREN):
-            found: Any = self.options()
+            value: Any = self.options()
         else:
-            found = [self._value()]
+            value = [self._value()]
             while self.peek() == TokenType.COMMA:
                 self.take(TokenType.COMMA)
-                found.append(self._value())
+                value.append(self._value())
         self.take(TokenType.R_PAREN)
-        return found
+        return value
 
     def end(self) -> None:
         if not self.is_done:
@@ -163,7 +163,7 @@ def _volume(reader: _Reader) -> MakeVolume:
     (name,) = reader.name()
     options = reader.options()
     locations = options.pop("STORAGE_LOCATIONS")
-    models = [_location(dict(one)) for one in locations]
+    models = [_location(dict(location)) for location in locations]
     allowed = _truth(options.pop("ALLOW_WRITES"))
     _nothing_else(options)
     if all(models):

@@ -129,14 +129,14 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(503, {})
             return
         address = urlsplit(self.path)
-        asked, said = parse_qs(address.query), json.loads(body or b"{}")
+        query, payload = parse_qs(address.query), json.loads(body or b"{}")
         token = self.headers.get("Authorization", "").partition('"')[2].rstrip('"')
         if address.path == "/session/v1/login-request":
-            self._send(200, stub.login(said["data"], asked.get("roleName", ["PUBLIC"])[0]))
+            self._send(200, stub.login(payload["data"], query.get("roleName", ["PUBLIC"])[0]))
         elif address.path == "/queries/v1/query-request":
-            self._send(200, stub.answer(token, said["sqlText"]))
+            self._send(200, stub.answer(token, payload["sqlText"]))
         else:
-            if address.path == "/session" and "delete" in asked:
+            if address.path == "/session" and "delete" in query:
                 stub.sessions.pop(token, None)
             self._send(200, _done())
 

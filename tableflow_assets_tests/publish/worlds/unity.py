@@ -77,7 +77,7 @@ class UnityWorld(CatalogWorld):
         return {"env": variable}
 
     def full_name(self, source: SourceTable) -> str:
-        return self.catalog().wanted(source).name
+        return self.catalog().listing_for(source).name
 
     def make_foreign_table(self, source: SourceTable) -> None:
         self.stub.schemas.add(self.full_name(source).rpartition(".")[0])

@@ -137,26 +137,26 @@ class UnityStub(Kept):
         if is_databricks and path.startswith(OIDC):
             return self._oidc(request, path, content)
         principal = self._principal(request)
-        asked = json.loads(content) if content else {}
+        body = json.loads(content) if content else {}
         if not self.has_metastore:
             raise Refusal(
                 404, "METASTORE_DOES_NOT_EXIST", "No metastore assigned to the workspace."
             )
         if is_databricks and path.startswith(STATEMENTS):
-            return self._statement(request.command, path, asked, principal)
+            return self._statement(request.command, path, body, principal)
         kind, *names = (unquote(part) for part in path.removeprefix(API).split("/"))
         # PATCH tables is there at Databricks, but changes the owner only: nothing of ours asks for it.
-        known = {
+        handlers = {
             "GET catalogs": lambda: self._catalog(names[0], principal),
             "GET schemas": lambda: self._schema(names[0], principal),
-            "POST schemas": lambda: self._create_schema(asked, principal),
+            "POST schemas": lambda: self._create_schema(body, principal),
             "GET tables": lambda: self._table(names[0], principal),
-            "POST tables": lambda: self._create_table(asked, principal),
+            "POST tables": lambda: self._create_table(body, principal),
             "DELETE tables": lambda: self._delete_table(names[0], principal),
             "GET permissions": lambda: self._permissions(names[1], principal),
-            "PATCH permissions": lambda: self._change_permissions(names[1], asked, principal),
+            "PATCH permissions": lambda: self._change_permissions(names[1], body, principal),
         }
-        answer = known.get(f"{request.command} {kind}") if path.startswith(API) else None
+        answer = handlers.get(f"{request.command} {kind}") if path.startswith(API) else None
         if answer is None:
             raise Refusal(404, "ENDPOINT_NOT_FOUND", f"No API found for '{request.command} {path}'")
         return answer()

@@ -66,11 +66,11 @@ class Kept:
             raise self._missing("SCHEMA", name)
         return {"full_name": name}
 
-    def _create_schema(self, asked: Json, principal: Principal) -> Json:
-        self._catalog(asked["catalog_name"], principal)
-        self._need(principal, "CREATE SCHEMA", asked["catalog_name"])
-        self._check_name(asked["name"])
-        name = self._kept(f"{asked['catalog_name']}.{asked['name']}")
+    def _create_schema(self, body: Json, principal: Principal) -> Json:
+        self._catalog(body["catalog_name"], principal)
+        self._need(principal, "CREATE SCHEMA", body["catalog_name"])
+        self._check_name(body["name"])
+        name = self._kept(f"{body['catalog_name']}.{body['name']}")
         if name in self.schemas:
             raise self._taken("SCHEMA", name)
         self.schemas.add(name)
@@ -85,21 +85,21 @@ class Kept:
             raise self._missing("TABLE", name)
         return table
 
-    def _create_table(self, asked: Json, principal: Principal) -> Json:
-        schema = self._kept(f"{asked['catalog_name']}.{asked['schema_name']}")
+    def _create_table(self, body: Json, principal: Principal) -> Json:
+        schema = self._kept(f"{body['catalog_name']}.{body['schema_name']}")
         self._schema(schema, principal)
         self._need(principal, "CREATE TABLE", schema)
-        self._check_name(asked["name"])
-        name = self._kept(f"{schema}.{asked['name']}")
+        self._check_name(body["name"])
+        name = self._kept(f"{schema}.{body['name']}")
         if name in self.tables:
             raise self._taken("TABLE", name)
-        if (asked["table_type"], asked["data_source_format"]) != ("EXTERNAL", "DELTA"):
+        if (body["table_type"], body["data_source_format"]) != ("EXTERNAL", "DELTA"):
             raise self._invalid("Only external Delta tables can be created through this API.")
-        location = asked["storage_location"].rstrip("/")
+        location = body["storage_location"].rstrip("/")
         self._check_location(location, principal)
-        for column in asked["columns"]:
+        for column in body["columns"]:
             json.loads(column["type_json"])
-        self.tables[name] = asked | {
+        self.tables[name] = body | {
             "table_id": str(uuid4()),
             "storage_location": location,
             "owner": principal.name,
@@ -127,48 +127,48 @@ class Kept:
         return {}
 
     def _permissions(self, name: str, principal: Principal) -> Json:
-        given = self.grants.get(self._table(name, principal)["table_id"], {})
+        grants = self.grants.get(self._table(name, principal)["table_id"], {})
         return {
             "privilege_assignments": [
-                {"principal": who, "privileges": rights} for who, rights in given.items()
+                {"principal": grantee, "privileges": rights} for grantee, rights in grants.items()
             ]
         }
 
-    def _change_permissions(self, name: str, asked: Json, principal: Principal) -> Json:
+    def _change_permissions(self, name: str, body: Json, principal: Principal) -> Json:
         table_id = self._table(name, principal)["table_id"]
-        for change in asked["changes"]:
-            given = self.grants.setdefault(table_id, {}).setdefault(change["principal"], [])
-            given += change.get("add", [])
+        for change in body["changes"]:
+            privileges = self.grants.setdefault(table_id, {}).setdefault(change["principal"], [])
+            privileges += change.get("add", [])
         return self._permissions(name, principal)
 
     # A SQL warehouse that knows one statement.
 
-    def _statement(self, method: str, path: str, asked: Json, principal: Principal) -> Json:
+    def _statement(self, method: str, path: str, body: Json, principal: Principal) -> Json:
         if method == "POST" and path == STATEMENTS:
-            if asked["warehouse_id"] not in self.warehouses:
-                text = f"Warehouse {asked['warehouse_id']} does not exist"
+            if body["warehouse_id"] not in self.warehouses:
+                text = f"Warehouse {body['warehouse_id']} does not exist"
                 raise Refusal(404, "RESOURCE_DOES_NOT_EXIST", text)
             name = uuid4().hex
-            self.statements[name] = {"statement": asked["statement"], "state": "PENDING"}
+            self.statements[name] = {"statement": body["statement"], "state": "PENDING"}
             return {"statement_id": name, "status": {"state": "PENDING"}}
         name, *rest = path.removeprefix(f"{STATEMENTS}/").split("/")
-        known = self.statements[name]
+        record = self.statements[name]
         if rest == ["cancel"]:
-            known["state"] = "CANCELED"
-        elif known["state"] == "PENDING" and not self.warehouse_is_starting:
-            known["state"], known["error"] = self._run(known["statement"], principal)
-        status = {"state": known["state"]}
+            record["state"] = "CANCELED"
+        elif record["state"] == "PENDING" and not self.warehouse_is_starting:
+            record["state"], record["error"] = self._run(record["statement"], principal)
+        status = {"state": record["state"]}
         return {
             "statement_id": name,
-            "status": status | ({"error": known["error"]} if known.get("error") else {}),
+            "status": status | ({"error": record["error"]} if record.get("error") else {}),
         }
 
     def _run(self, statement: str, principal: Principal) -> tuple[str, Json | None]:
         part = r"`((?:[^`]|``)+)`"
-        found = re.fullmatch(rf"REPAIR TABLE {part}\.{part}\.{part} SYNC METADATA", statement)
-        if found is None:
+        match = re.fullmatch(rf"REPAIR TABLE {part}\.{part}\.{part} SYNC METADATA", statement)
+        if match is None:
             return "FAILED", {"error_code": "BAD_REQUEST", "message": "[PARSE_SYNTAX_ERROR]"}
-        table = self.tables.get(".".join(one.replace("``", "`") for one in found.groups()))
+        table = self.tables.get(".".join(name.replace("``", "`") for name in match.groups()))
         if table is None:
             return "FAILED", {"error_code": "BAD_REQUEST", "message": "[TABLE_OR_VIEW_NOT_FOUND]"}
         if "MODIFY" not in principal.rights:
