@@ -138,11 +138,10 @@ def evaluation(run: ExecuteInProcessResult, check: str) -> dg.AssetCheckEvaluati
 def day(days_ago: int) -> datetime:
     """Noon (UTC) of a day: no test that runs around midnight sees it in two windows.
 
-    Of today at most now: Kafka refuses records from the future.
+    Of today it is the first moment: Kafka refuses records from the future.
     """
-    now = datetime.now(UTC)
-    noon = now.replace(hour=12, minute=0, second=0, microsecond=0)
-    return min(noon - timedelta(days=days_ago), now)
+    today = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    return today - timedelta(days=days_ago) + timedelta(hours=12 if days_ago else 0)
 
 
 def day_key(days_ago: int) -> str:
