@@ -14,7 +14,7 @@ from tableflow_assets.source.discovery import remember
 from tableflow_assets.stack.stack import Stack
 from tableflow_assets_tests.defs.dagster_world import rows_of, settings_on
 from tableflow_assets_tests.host_project import create_host_project
-from tableflow_assets_tests.kafka_topics import PAYMENT, KafkaTopic, payments
+from tableflow_assets_tests.support.kafka_topics import PAYMENT, KafkaTopic, payments
 
 # The table alone: each of its checks would be one more process.
 LAUNCH = """

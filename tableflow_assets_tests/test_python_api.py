@@ -21,7 +21,7 @@ from tableflow_assets.settings.settings import Settings
 from tableflow_assets.stack import connections
 from tableflow_assets.stack.stack import Stack
 from tableflow_assets_tests.defs.dagster_world import settings_on
-from tableflow_assets_tests.kafka_topics import KafkaTopic
+from tableflow_assets_tests.support.kafka_topics import KafkaTopic
 
 HEAVY = ("dagster", "pyspark", "pyiceberg", "pyarrow", "duckdb", "confluent_kafka")
 # In a process of its own: this one has imported all of them long ago.

@@ -60,7 +60,7 @@ def catalog(aws: Aws) -> RestCatalog:
 
 
 def made(catalog: RestCatalog, folder: Path, **options: Any) -> Any:
-    return create_table(catalog, Topic(name="orders", **options), SCHEMA, ORIGIN, folder)
+    return create_table(catalog, Topic(name="orders", **options), SCHEMA, ORIGIN, folder, {})
 
 
 def test_the_table_is_made_in_its_own_bucket(
@@ -140,4 +140,4 @@ def test_the_embedded_catalog_itself_refuses_another_bucket(
 ) -> None:
     topic = Topic(name="a-place-of-its-own", location=OWN)
     with pytest.raises(SettingsError, match="does not make a table at s3://finance"):
-        create_table(tableflow.catalog, topic, SCHEMA, ORIGIN, tmp_path)
+        create_table(tableflow.catalog, topic, SCHEMA, ORIGIN, tmp_path, {})
