@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 
 from tableflow_assets.base import masking
@@ -28,6 +29,10 @@ pytest_plugins = ["pytester"]
 SERVERS = {"stack", "live_stack", "seaweed", "secure_broker", "rest_server"}
 # The programs of which a test without that mark must start none.
 SERVER_PROGRAMS = {"java", "weed", "chromedriver"}
+
+# How long an example takes says more about what else the machine does.
+hypothesis.settings.register_profile("tests", deadline=None)
+hypothesis.settings.load_profile("tests")
 
 
 def pytest_configure(config: pytest.Config) -> None:
