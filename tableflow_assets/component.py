@@ -32,7 +32,7 @@ class TableflowScaffoldParams(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     settings: str = Field(
-        SETTINGS_FILE, description="The settings file, relative to the new folder; made if absent."
+        SETTINGS_FILE, description="The settings file, relative to the new folder; created if absent."
     )
 
 
@@ -44,10 +44,10 @@ class TableflowScaffolder(dg.Scaffolder[TableflowScaffoldParams]):
         return TableflowScaffoldParams
 
     def scaffold(self, request: dg.ScaffoldRequest[TableflowScaffoldParams]) -> None:
-        wanted = request.params.settings
-        dg.scaffold_component(request, {"settings": wanted})
+        settings = request.params.settings
+        dg.scaffold_component(request, {"settings": settings})
         folder = request.target_path.parent if request.append else request.target_path
-        file = folder / wanted
+        file = folder / settings
         if not file.exists():
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(STARTER)

@@ -102,15 +102,15 @@ class Tableflow:
 
     def topics(self, names: Iterable[str] = ()) -> tuple[Topic, ...]:
         """The topics asked for by name, or all that the settings and the cluster know."""
-        if wanted := tuple(names):
-            return tuple(self.topic(name) for name in wanted)
+        if chosen := tuple(names):
+            return tuple(self.topic(name) for name in chosen)
         discover(self.settings, self.log)
         return known_topics(self.settings)
 
     def tables(self, names: Iterable[str] = ()) -> tuple[ManagedTable, ...]:
         """For work on tables, wherever their rows come from: those of topics and of products."""
-        if wanted := tuple(names):
-            return tuple(self.table(name) for name in wanted)
+        if chosen := tuple(names):
+            return tuple(self.table(name) for name in chosen)
         return (*self.topics(), *(product.spec for product in self.products))
 
     def table(self, name: str) -> ManagedTable:
@@ -124,13 +124,13 @@ class Tableflow:
                 f"{name!r} is a product: it has no topic of its own.",
                 f"Its rows come from other tables: tableflow products run {name}",
             )
-        found = self.settings.topic_named(name)
-        if found is None:
+        topic = self.settings.topic_named(name)
+        if topic is None:
             raise SettingsError(
                 f"No topic or pattern in the settings matches {name!r}.",
                 "Add it under `topics:` in tableflow.yaml.",
             )
-        return found
+        return topic
 
     def existing_table(self, table: ManagedTable) -> Table:
         return existing_table(self.catalog, self.settings.state_dir, table)
