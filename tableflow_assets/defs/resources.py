@@ -42,7 +42,7 @@ IO_MANAGER = "tableflow_io_manager"
 
 
 class SecretsResource(SecretsManagerResource):
-    """AWS Secrets Manager, for settings that refer to it; a secret may name its own region."""
+    """AWS Secrets Manager, for settings that refer to it; a region of its own may come with a secret."""
 
     def reader(self) -> Reader:
         return _ReaderOf(self)

@@ -123,7 +123,7 @@ def _description(query: str) -> str:
 
 
 class RecheckConfig(dg.Config):
-    """How much of a product to recompute."""
+    """How much of a product is computed again."""
 
     sample: int = Field(
         default=SAMPLE, ge=0, description="So many values of its scope, chosen at random. 0: all."
