@@ -1,6 +1,6 @@
-"""The named moments between the steps of a commit, for those who want to break it exactly there.
+"""Named moments between the steps of a commit, so that tests can break it exactly there.
 
-The chaos harness listens and kills or stops the process; nobody else does, and then nothing happens.
+The chaos harness listens, and kills or stops the process. Without a listener nothing happens.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from typing import Literal, get_args
 Boundary = Literal[
     "planned",  # nothing is written yet
     "files_written",  # rows and ledger entry are on the writer's branch, which no reader sees
-    "dead_letters_kept",  # so are the dead letters, in their own table
+    "dead_letters_kept",  # the dead letters are in their own table, too
     "committed",  # the catalog has moved the table; its answer is not yet acted on
-    "vectors_written",  # the Delta log will refer to them, and does not yet
+    "vectors_written",  # the Delta log does not refer to them yet
     "mirrored",  # the Delta log shows what Iceberg shows
-    "compacting",  # Spark is about to write the table's files anew
-    "compacted",  # the table has them; the Delta log does not show them yet
+    "compacting",  # Spark is about to rewrite the table's files
+    "compacted",  # the table has the new files; the Delta log does not show them yet
     "expiring",  # old snapshots are about to go, with the files that only they refer to
-    "expired",  # they are gone; the Delta log still names versions that nobody can read any more
-    "before_event",  # all is done but Dagster does not know it
+    "expired",  # they are gone; the Delta log still lists versions that can no longer be read
+    "before_event",  # everything is done, but Dagster does not know it yet
 ]
 BOUNDARIES: tuple[Boundary, ...] = get_args(Boundary)
 

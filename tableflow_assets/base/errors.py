@@ -9,7 +9,7 @@ class TableflowError(Exception):
     """Base of the family. ``next_step`` is a sentence or a command that gets the user further."""
 
     def __init__(self, problem: str, next_step: str = "") -> None:
-        # A problem may quote what a library said, and that may quote what it was given.
+        # A problem may quote a library's message, which may quote the secret it was given.
         self.problem = problem = masked(problem)
         self.next_step = next_step = masked(next_step)
         super().__init__(f"{problem}\n  Next step: {next_step}" if next_step else problem)
@@ -38,7 +38,7 @@ class ServerUnreachable(TableflowError):
 
 
 class AccessRefused(ServerUnreachable):
-    """Such a server is there, and we get no further: a password, a certificate, a protocol."""
+    """The server answers but does not let us in: a password, a certificate, a protocol."""
 
     said = "gives no access"
 
@@ -68,19 +68,19 @@ class IncompatibleSchema(TableflowError):
 
 
 class ModeChanged(TableflowError):
-    """The settings name another mode than the one that the table was made in."""
+    """The settings name a different mode than the one the table was created in."""
 
 
 class LocationChanged(TableflowError):
-    """The settings name another place than the one that the table was made in."""
+    """The settings name a different location than the one the table was created in."""
 
 
 class RebuildFailed(TableflowError):
-    """What was read anew from the log is not what the log holds; the table is as it was."""
+    """The rows read again do not match the log; the table is unchanged."""
 
 
 class UndecodableRecords(TableflowError):
-    """Records that cannot be decoded stand in the range to commit."""
+    """The range to commit contains records that cannot be decoded."""
 
 
 class LedgerError(TableflowError):
@@ -88,7 +88,7 @@ class LedgerError(TableflowError):
 
 
 class TableGone(LedgerError):
-    """The catalog has no table where there was one, and its ledger with it."""
+    """A table that once existed is gone from the catalog, and its ledger with it."""
 
 
 class TableDamaged(TableflowError):
@@ -100,19 +100,19 @@ class CommitConflict(TableflowError):
 
 
 class MaintenanceFailed(TableflowError):
-    """What was to be tidied up stays as it is; the table's rows are not concerned."""
+    """The table was not tidied up; its rows are not affected."""
 
 
 class MirrorError(TableflowError):
-    """The Delta log cannot follow the Iceberg table, which is as it should be."""
+    """The Delta log cannot follow the Iceberg table, which itself is fine."""
 
 
 class NoSuchState(TableflowError):
-    """The table was not there yet at the moment asked for, or that moment is no longer known."""
+    """The table did not exist yet at the requested moment, or its state then is no longer known."""
 
 
 class RollbackRefused(TableflowError):
-    """Going back to that state would lose records, or bring erased ones back."""
+    """Going back to that state would lose records or bring back erased ones."""
 
 
 class DataLoss(TableflowError):
@@ -120,28 +120,28 @@ class DataLoss(TableflowError):
 
 
 class Suspended(TableflowError):
-    """The topic waits for somebody to resolve what it ran into; its table stays as it is."""
+    """The topic waits for somebody to resolve a problem; its table stays unchanged."""
 
 
 class InputMissing(TableflowError):
-    """A product reads a table that is not there yet."""
+    """A product reads a table that does not exist yet."""
 
 
 class ProductFailed(TableflowError):
-    """A product's SQL gives no rows that its table could have; the table is as it was."""
+    """A product's SQL yields rows that its table cannot hold; the table is unchanged."""
 
 
 class CatalogAway(TableflowError):
-    """A catalog does not answer, or says that it cannot now: worth another try."""
+    """A catalog does not answer, or says that it cannot right now: worth another try."""
 
 
 class CatalogRefused(TableflowError):
-    """A catalog answers, and does not let us: credentials, a right, a name, a limit."""
+    """A catalog answers but refuses: credentials, a permission, a name, a limit."""
 
 
 class NotOurTable(TableflowError):
-    """A catalog has something of that name that we did not put there; it stays as it is."""
+    """A catalog has something by that name that we did not put there; it stays untouched."""
 
 
 class ListingChanged(TableflowError):
-    """Somebody else changed what a catalog says of a table since it was looked at."""
+    """Somebody else changed a catalog's listing of a table after we read it."""

@@ -1,4 +1,4 @@
-"""Small files of the state folder."""
+"""Small files in the state folder."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Written aside and moved: several processes share the folder, and one may be killed."""
+    """Write a temporary file and rename it: processes share the folder, and any may be killed."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_suffix(f".{uuid.uuid4().hex}")
-    aside.write_bytes(content)
-    aside.replace(path)
+    temporary = path.with_suffix(f".{uuid.uuid4().hex}")
+    temporary.write_bytes(content)
+    temporary.replace(path)

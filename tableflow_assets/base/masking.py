@@ -1,6 +1,6 @@
-"""No secret in logs and errors: what was read as a secret in this process is taken out of texts.
+"""No secrets in logs and errors: whatever this process has read as a secret is masked in its output.
 
-Our own code never writes one. But a library may quote the URL, header or configuration that it failed with.
+Our own code never writes one, but a library may quote the URL, header or configuration it failed with.
 """
 
 from __future__ import annotations
@@ -18,33 +18,33 @@ from typing import Any
 from urllib.parse import quote
 
 MASK = "***"
-SHORTEST = 6  # of shorter ones too much else would be masked, and nobody should have them
-SHORTEST_LINE = 16  # of a secret with several lines, such as a private key
+SHORTEST = 6  # masking shorter ones would hide too much else, and nobody should use them
+SHORTEST_LINE = 16  # in a secret with several lines, such as a private key
 RANDOM_NAME = re.compile(r"(?=.*\d)[A-Za-z0-9]{16,}")
 MOST = 2000  # a process that lives for months sees many tokens
 
 
 def remember(secret: str) -> str:
-    """The secret as it is; from now on it is masked, also in the ways that a URL or JSON write it."""
+    """Return the secret; from now on it is masked, also as URLs and JSON encode it."""
     _seen.learn(_spellings(secret))
     return secret
 
 
 def remember_name(name: str) -> str:
-    """Of a user or a key: no secret, and masked only where it is a random one, not a word of ours."""
+    """The name of a user or a key: not secret, and masked only if it is random rather than a word."""
     if RANDOM_NAME.fullmatch(name):
         _seen.learn([name])
     return name
 
 
 def remember_basic(user: str, password: str) -> None:
-    """As the header of HTTP's basic authentication has it, from which the password can be read."""
+    """Mask the header of HTTP basic authentication too, as the password can be read from it."""
     remember(password)
     _seen.learn([base64.b64encode(f"{user}:{password}".encode()).decode()])
 
 
 def masked(text: str, secrets: Iterable[str] = ()) -> str:
-    """The text without the secrets that this process knows, and without those given."""
+    """The text without the secrets that this process knows, nor the ones passed in."""
     for secret in sorted(secrets, key=len, reverse=True):
         if len(secret) >= SHORTEST:
             text = text.replace(secret, MASK)
@@ -52,7 +52,7 @@ def masked(text: str, secrets: Iterable[str] = ()) -> str:
 
 
 def install() -> None:
-    """For the whole process: whatever is logged, by whomever, and an error that ends the process."""
+    """For the whole process: everything that anyone logs, and an error that ends the process."""
     current = logging.getLogRecordFactory()
     if not isinstance(current, _MaskingFactory):
         logging.setLogRecordFactory(_MaskingFactory(current))
@@ -65,7 +65,7 @@ def masked_traceback(error: BaseException) -> str:
 
 
 class _MaskingFactory:
-    """Where a record is made, and not a filter of some handler: Dagster's handlers come later."""
+    """Masks where records are created, not in a handler's filter: Dagster adds its handlers later."""
 
     def __init__(self, inner: Any) -> None:
         self._inner = inner
@@ -76,24 +76,24 @@ class _MaskingFactory:
             return record
         try:
             text = record.getMessage()
-        except Exception:  # wrong arguments: whoever handles the record says so
+        except Exception:  # wrong arguments: the handler will report them
             return record
         if (clean := masked(text)) != text:
             record.msg, record.args = clean, None
         error = record.exc_info[1] if record.exc_info else None
         if error is not None and record.exc_info is not None:
-            told = "".join(traceback.format_exception(*record.exc_info)).rstrip("\n")
-            if (clean := masked(told)) != told:
-                # The error itself would be formatted anew by handlers that do not look at this text.
+            details = "".join(traceback.format_exception(*record.exc_info)).rstrip("\n")
+            if (clean := masked(details)) != details:
+                # Some handlers ignore exc_text and would format the error again, unmasked.
                 record.exc_info, record.exc_text = None, clean
         return record
 
 
 def _print_masked(
-    kind: type[BaseException], error: BaseException, where: TracebackType | None
+    kind: type[BaseException], error: BaseException, location: TracebackType | None
 ) -> None:
-    told = "".join(traceback.format_exception(kind, error, where))
-    sys.stderr.write(masked(told))
+    details = "".join(traceback.format_exception(kind, error, location))
+    sys.stderr.write(masked(details))
 
 
 def _spellings(secret: str) -> list[str]:
@@ -116,14 +116,14 @@ class _Seen:
         self._lock = threading.Lock()
 
     def learn(self, texts: Iterable[str]) -> None:
-        wanted = [one for one in texts if len(one) >= SHORTEST]
-        if all(one in self._texts for one in wanted):
+        secrets = [text for text in texts if len(text) >= SHORTEST]
+        if all(text in self._texts for text in secrets):
             return
         with self._lock:
-            self._texts.update(dict.fromkeys(wanted))
+            self._texts.update(dict.fromkeys(secrets))
             while len(self._texts) > MOST:
                 del self._texts[next(iter(self._texts))]
-            # The longest first: one secret may be the beginning of another.
+            # Longest first: one secret may be a prefix of another.
             by_length = sorted(self._texts, key=len, reverse=True)
             self.pattern = re.compile("|".join(map(re.escape, by_length)))
 

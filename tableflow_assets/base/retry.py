@@ -1,10 +1,10 @@
-"""Trying again: the policies of the whole library, on tenacity.
+"""The retry policies of the whole library, built on tenacity.
 
-- `retry_after_pauses`: a server is away, or refuses for a moment: ask again, after growing pauses.
-- `retry_on_conflict`: another writer was faster: do the same again on what there is now.
-- `poll_until`: something is under way: look again until it is done, or time is up.
+- `retry_after_pauses`: a server is down or refuses for a moment: ask again, after growing pauses.
+- `retry_on_conflict`: another writer was faster: repeat the work on top of the new state.
+- `poll_until`: something is under way: look again until it is done or time is up.
 
-What is raised in the end is the last error itself, never one of tenacity's.
+In the end the last error itself is raised, never one of tenacity's.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ def retry_after_pauses(
     on_retry: Callable[[E], object] = lambda _: None,
     before_retry: Callable[[], object] = lambda: None,
 ) -> T:
-    """Try again after every pause (in seconds) while it fails with ``on``; the last try counts.
+    """Try again after each pause (in seconds) while it fails with ``on``; the last failure is raised.
 
-    ``on_retry`` hears of the failure before the pause, ``before_retry`` is called after it.
+    ``on_retry`` is called with the failure before the pause, ``before_retry`` after it.
     """
     retrying = Retrying(
         retry=retry_if_exception_type(on),
@@ -67,10 +67,10 @@ def retry_on_conflict(
     on_retry: Callable[[E], object] = lambda _: None,
     before_retry: Callable[[], object] = lambda: None,
 ) -> T:
-    """Do the work again, at once, when somebody else was faster; it looks at what is there by itself.
+    """Repeat the work immediately when somebody else was faster; it must read the new state itself.
 
-    ``jitter``: seconds, doubled with every try, out of which a pause is drawn: for work so short that
-    those who compete would collide again. ``unless``: kinds of ``on`` that no other try can mend.
+    ``jitter``: upper bound in seconds, doubled with every try, of a random pause: for work so short
+    that the competitors would collide again. ``unless``: kinds of ``on`` that a retry cannot fix.
     """
     retrying = Retrying(
         retry=retry_if_exception_type(on) & retry_if_not_exception_type(unless),
@@ -92,10 +92,10 @@ def poll_until(
     looks: int | None = None,
     before_retry: Callable[[], object] = lambda: None,
 ) -> T:
-    """Look again every so many seconds until it is enough, and return what was seen last.
+    """Look again ``every`` so many seconds until ``is_enough``, and return the last answer.
 
-    It ends after ``within`` seconds, or so many ``looks``, too; there is at least one. With neither, it
-    takes as long as it takes.
+    Also ends after ``within`` seconds or so many ``looks``, but looks at least once. Without either
+    limit it polls indefinitely.
     """
     retrying = Retrying(
         retry=retry_if_result(lambda answer: not is_enough(answer)),

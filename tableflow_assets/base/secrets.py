@@ -1,7 +1,7 @@
-"""Secrets are read where they are kept, at the moment of use: a rotated one needs no restart.
+"""Secrets are read at the moment of use, so that a rotated one needs no restart.
 
-AWS Secrets Manager is asked at most once a minute for each of them. Whoever is refused because of what he
-read here calls `forget`, and the next one to ask gets what is there now.
+AWS Secrets Manager is asked at most once a minute per secret. A caller whose credentials are refused
+calls `forget`, and the next read fetches the current value.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 from tableflow_assets.base.errors import ServerUnreachable, SettingsError
 
-MakeClient = Callable[[str | None], Any]  # of a region, None: the machine's own
+MakeClient = Callable[[str | None], Any]  # takes a region; None: the machine's own
 KEPT_SECONDS = 60
 _kept: dict[tuple[str, str | None], tuple[float, str]] = {}
 _lock = threading.Lock()
@@ -41,13 +41,13 @@ def from_aws(
 
 
 def forget() -> None:
-    """After an authentication that failed: what is kept may be no longer valid."""
+    """After a failed authentication: the cached values may no longer be valid."""
     with _lock:
         _kept.clear()
 
 
 def _text(name: str, region: str | None, client: MakeClient) -> str:
-    """One at a time: many threads that begin at once would all ask."""
+    """One at a time: many threads starting at once would all ask."""
     with _lock:
         read_at, text = _kept.get((name, region), (0.0, ""))
         if text and time.monotonic() - read_at < KEPT_SECONDS:
@@ -57,7 +57,7 @@ def _text(name: str, region: str | None, client: MakeClient) -> str:
         except ServerUnreachable as error:
             if not text:
                 raise
-            # It was right a while ago. If it no longer is, its user is refused, and we forget it.
+            # It was valid a moment ago. If it no longer is, its user is refused and calls `forget`.
             logger.warning("%s Going on with what it said before.", error.problem)
         else:
             _kept[name, region] = (time.monotonic(), text)
@@ -95,9 +95,9 @@ def _refusal(name: str, region: str | None, error: Any) -> Exception:
     code = error.response.get("Error", {}).get("Code", "")
     status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
     if code in ("ResourceNotFoundException", "InvalidRequestException"):
-        said = "does not exist" if code.startswith("Resource") else "is being deleted"
+        problem = "does not exist" if code.startswith("Resource") else "is being deleted"
         return SettingsError(
-            f"The secret {name!r} {said} in AWS Secrets Manager (region {region or 'by default'}).",
+            f"The secret {name!r} {problem} in AWS Secrets Manager (region {region or 'by default'}).",
             "Create it, or correct `aws_secret:` (and its `region:`) in tableflow.yaml.",
         )
     if code == "DecryptionFailure":
@@ -137,9 +137,9 @@ def _part(name: str, key: str, text: str) -> str:
     if isinstance(part, int | float) and not isinstance(part, bool):
         part = str(part)
     if not isinstance(part, str) or not part:
-        said = "has no text under" if key in value else "has no"
+        problem = "has no text under" if key in value else "has no"
         raise SettingsError(
-            f"The secret {name!r} {said} key {key!r}.",
+            f"The secret {name!r} {problem} key {key!r}.",
             "Add it to the secret, or correct `key:` in tableflow.yaml.",
         )
     return part
@@ -151,18 +151,18 @@ def _region_of(name: str) -> str | None:
 
 
 def _arn(name: str, region: str | None) -> str:
-    # AWS adds six letters of its own to the name in the ARN.
+    # AWS appends six random characters to the name in the ARN.
     if name.startswith("arn:"):
         return name
     return f"arn:aws:secretsmanager:{region or '<region>'}:<account>:secret:{name}-??????"
 
 
 def _client(region: str | None) -> Any:
-    import boto3  # takes a while to load, and most processes never need it
+    import boto3  # slow to load, and most processes never need it
     from botocore.config import Config
 
     patience = Config(
         connect_timeout=5, read_timeout=10, retries={"mode": "standard", "total_max_attempts": 3}
     )
-    # A session of its own: boto3's common one keeps the credentials that it found first.
+    # A new session: boto3's default one keeps the first credentials it found.
     return boto3.Session().client("secretsmanager", region_name=region, config=patience)

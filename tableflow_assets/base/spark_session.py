@@ -11,13 +11,13 @@ from urllib.parse import urlsplit
 
 from tableflow_assets.base.errors import ServerUnreachable
 
-if TYPE_CHECKING:  # the stack looks for the server too, and is used where no Spark is wanted
+if TYPE_CHECKING:  # the stack uses this module too, also where pyspark is not needed
     from pyspark.sql import DataFrame, SparkSession
 
 DEFAULT_PORT = 15002
 CONNECT_SECONDS = 5
-# Some 15 s in all. The client's own default is ten minutes, and a restarted server has forgotten
-# the session anyway: better to fail and run again.
+# About 15 s in total. The client's default is ten minutes, and a restarted server has forgotten the
+# session anyway: better to fail and run again.
 RETRIES = 6
 LONGEST_BACKOFF_MS = 5000
 
@@ -26,8 +26,8 @@ def connect_spark(remote: str) -> SparkSession:
     from pyspark.sql import SparkSession
 
     ensure_spark_answers(remote)
-    # The one of this process, if there is one: pyspark looks what `localCheckpoint` has kept up in the
-    # session that was made last, whichever it was kept in.
+    # Reuse this process's session if there is one: pyspark looks up `localCheckpoint` data in the
+    # session created last, no matter which session it belongs to.
     return give_up_soon(SparkSession.builder.remote(remote).getOrCreate())
 
 
@@ -41,7 +41,7 @@ def ensure_spark_answers(remote: str) -> None:
 
 
 def give_up_soon(session: SparkSession) -> SparkSession:
-    """Bound how long a call waits for a server that went away."""
+    """Limit how long a call waits for a server that went away."""
     from pyspark.sql.connect.client.retries import DefaultPolicy
 
     policy = DefaultPolicy(max_retries=RETRIES, max_backoff=LONGEST_BACKOFF_MS)
@@ -51,7 +51,7 @@ def give_up_soon(session: SparkSession) -> SparkSession:
 
 @contextmanager
 def named_view(spark: SparkSession, rows: DataFrame) -> Iterator[str]:
-    """The rows under a name that SQL can use, and nobody else does: sessions are shared by threads."""
+    """The rows under a name for SQL, unique because threads share a session."""
     name = f"tableflow_{uuid.uuid4().hex}"
     rows.createOrReplaceTempView(name)
     try:
@@ -63,10 +63,10 @@ def named_view(spark: SparkSession, rows: DataFrame) -> Iterator[str]:
 
 @contextmanager
 def persisted(rows: DataFrame) -> Iterator[DataFrame]:
-    """For rows that are dear to compute, and looked at more than once."""
-    kept = rows.persist()
+    """For rows that are expensive to compute and read more than once."""
+    cached = rows.persist()
     try:
-        yield kept
+        yield cached
     finally:
         with suppress(Exception):  # as above
-            kept.unpersist()
+            cached.unpersist()

@@ -28,11 +28,11 @@ SCHEMA: dict[str, Any] = {
 
 
 def avro_writer(schema: dict[str, Any]) -> Callable[[Any], bytes]:
-    parsed = fastavro.parse_schema(dict(schema))
+    parsed_schema = fastavro.parse_schema(dict(schema))
 
     def write(record: Any) -> bytes:
         body = io.BytesIO()
-        fastavro.schemaless_writer(body, parsed, record)
+        fastavro.schemaless_writer(body, parsed_schema, record)
         return body.getvalue()
 
     return write
@@ -41,7 +41,7 @@ def avro_writer(schema: dict[str, Any]) -> Callable[[Any], bytes]:
 class BulkTopic:
     """A new topic of its own; records are keyed by their number.
 
-    ``schema`` is registered, and ``write`` makes the body of a value that it describes.
+    ``schema`` is registered, and ``write`` encodes the body of a value with that schema.
     """
 
     def __init__(
@@ -58,8 +58,8 @@ class BulkTopic:
         admin = AdminClient({"bootstrap.servers": kafka, "log_level": 0})
         admin.create_topics([topic])[self.name].result(timeout=30)
         registry = SchemaRegistryClient({"url": connections.registry_address(settings)})
-        registered = schema or Schema(json.dumps(SCHEMA), "AVRO")
-        schema_id = registry.register_schema(f"{self.name}-value", registered)
+        value_schema = schema or Schema(json.dumps(SCHEMA), "AVRO")
+        schema_id = registry.register_schema(f"{self.name}-value", value_schema)
         self._header = b"\x00" + int(schema_id).to_bytes(4, "big")
         self._write = write or avro_writer(SCHEMA)
         self._producer = Producer(
@@ -75,12 +75,12 @@ class BulkTopic:
         )
 
     def send(self, numbers: Iterable[int], note: str = "", timestamp_ms: int = 0) -> None:
-        """``timestamp_ms``: of all of them; 0 is now."""
-        numbered = (
+        """``timestamp_ms``: the same for all records; 0 is now."""
+        records = (
             (number, {"id": number, "amount": number / 100, "note": f"{note}{number * 7919}"})
             for number in numbers
         )
-        self.send_records(numbered, timestamp_ms)
+        self.send_records(records, timestamp_ms)
 
     def send_records(self, numbered: Iterable[tuple[int, Any]], timestamp_ms: int = 0) -> None:
         for number, record in numbered:

@@ -1,4 +1,4 @@
-"""What decoding costs: the same topic read with and without it, by turns, in one run."""
+"""What decoding costs: the same topic read with and without decoding, in turns, in one run."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def _ways(pipeline: Pipeline) -> dict[str, Callable[[], DataFrame]]:
 
 def _seconds_to_read(rows: DataFrame) -> float:
     began = time.monotonic()
-    rows.write.format("noop").mode("overwrite").save()  # every column, to nowhere
+    rows.write.format("noop").mode("overwrite").save()  # reads every column, writes nothing
     return time.monotonic() - began
 
 
@@ -154,13 +154,13 @@ def _json(order: dict[str, Any]) -> bytes:
 
 
 def _protobuf() -> Callable[[Any], bytes]:
-    compiled = descriptors(PROTOBUF, {})
-    message = pool_of(compiled).FindMessageTypeByName(message_at(compiled, [0]))
+    files = descriptors(PROTOBUF, {})
+    message = pool_of(files).FindMessageTypeByName(message_at(files, [0]))
     order_class = GetMessageClass(message)
 
     def write(order: dict[str, Any]) -> bytes:
-        known = json_format.ParseDict(_with_text(order), order_class())
-        return b"\x00" + bytes(known.SerializeToString())  # message index: the first
+        order_message = json_format.ParseDict(_with_text(order), order_class())
+        return b"\x00" + bytes(order_message.SerializeToString())  # message index: the first
 
     return write
 

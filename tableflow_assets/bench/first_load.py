@@ -1,4 +1,4 @@
-"""A first load in bounded batches, killed on the way: is it whole, and is its memory flat?"""
+"""A first load in bounded batches, killed along the way: is it complete, and does memory stay flat?"""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MIB = 2**20
 
 
 class _Peak:
-    """The largest resident memory of a process, looked at ten times a second."""
+    """The largest resident memory of a process, sampled ten times a second."""
 
     def __init__(self) -> None:
         self.mib = 0
@@ -44,29 +44,29 @@ class _Peak:
 def measure_first_load(
     settings: Settings, records: int, batch: int, kills: int, progress: Progress
 ) -> dict[str, object]:
-    """Load ``records`` with so many kills of the driver; the peaks of driver and Spark server."""
+    """Load ``records`` while killing the driver ``kills`` times; measure driver and Spark memory peaks."""
     tableflow = Tableflow(settings)
     bulk = BulkTopic(settings, f"load-{records}", PARTITIONS)
     task = progress.add_task(f"{records} records", total=records)
     bulk.send(range(records))
     chance = random.Random(kills)  # noqa: S311  (no secret)
-    # So far the next driver may get before it is killed.
+    # The number of rows at which each driver is killed.
     victims = sorted(chance.sample(range(records * 9 // 10), kills))
     topic = Topic(name=bulk.name, max_records=batch)
-    driver, spark, done = _Peak(), _Peak(), threading.Event()
+    driver, spark, stop = _Peak(), _Peak(), threading.Event()
     spark_pid = StackState.load(settings.state_dir).processes["spark"].pid
-    watcher = threading.Thread(target=spark.watch, args=(spark_pid, done), daemon=True)
+    watcher = threading.Thread(target=spark.watch, args=(spark_pid, stop), daemon=True)
     watcher.start()
     began = time.monotonic()
-    killed = [_drive(tableflow, topic, at, driver, progress, task) for at in (*victims, None)]
+    was_killed = [_drive(tableflow, topic, at, driver, progress, task) for at in (*victims, None)]
     seconds = time.monotonic() - began
-    done.set()
+    stop.set()
     watcher.join()
     results = verify(tableflow.log, tableflow.catalog, topic)
     return {
         "records": records,
         "batch": batch,
-        "kills": sum(killed),
+        "kills": sum(was_killed),
         "seconds": round(seconds, 1),
         "driver_peak_mib": driver.mib,
         "spark_peak_mib": spark.mib,
@@ -84,15 +84,15 @@ def _drive(
     progress: Progress,
     task: TaskID,
 ) -> bool:
-    """A driver of its own, until it is done, or is killed: when the table has so many rows."""
+    """Run a driver process until it is done, or kill it once the table has ``kill_at`` rows."""
     command = [sys.executable, "-m", __name__, topic.name, str(topic.max_records)]
     process = subprocess.Popen(command, stderr=subprocess.PIPE)
     while process.poll() is None:
         peak.look_at(process.pid)
-        loaded = status(tableflow.log, tableflow.catalog, topic).rows
-        progress.update(task, completed=loaded)
-        if kill_at is not None and loaded >= kill_at:
-            # Not right after a commit: somewhere within the next one.
+        rows = status(tableflow.log, tableflow.catalog, topic).rows
+        progress.update(task, completed=rows)
+        if kill_at is not None and rows >= kill_at:
+            # Not right after a commit, but somewhere within the next one.
             time.sleep(random.uniform(0, 2))  # noqa: S311  (no secret)
             process.kill()
         time.sleep(SAMPLE_SECONDS)
@@ -103,7 +103,7 @@ def _drive(
 
 
 def main() -> None:
-    """The driver: bring one topic to its end."""
+    """The driver: load one topic to its end."""
     name, batch = sys.argv[1:]
     tableflow = Tableflow(load_settings())
     tableflow.pipeline(Topic(name=name, max_records=int(batch))).catch_up("bench")

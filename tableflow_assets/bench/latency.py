@@ -1,4 +1,4 @@
-"""One record on its way: sent to Kafka, waited for in DuckDB."""
+"""The latency of one record: sent to Kafka, awaited in DuckDB."""
 
 from __future__ import annotations
 
@@ -31,34 +31,34 @@ class Probe:
         code = f"probe-{uuid.uuid4().hex[:12]}"
         record.value["confirmation_code"] = code
         labs.produce(self._kafka, self._registry, [record])
-        sent = time.monotonic()
+        sent_at = time.monotonic()
         snapshot = None
 
         def is_visible() -> bool:
-            # DuckDB is asked once a snapshot: a query every 0.2 s would load what it measures.
+            # One DuckDB query per snapshot: one every 0.2 s would slow down what is being measured.
             nonlocal snapshot
-            before, snapshot = snapshot, self._newest_snapshot()
-            return snapshot != before and self._is_visible(code)
+            last_snapshot, snapshot = snapshot, self._newest_snapshot()
+            return snapshot != last_snapshot and self._is_visible(code)
 
         if not poll_until(bool, is_visible, every=POLL_SECONDS, within=timeout):
             raise TableflowError(
                 f"The record {code} was not visible after {timeout:.0f} s.",
                 "Is the new_offsets sensor on, and does `tableflow stack status` say ready?",
             )
-        return time.monotonic() - sent
+        return time.monotonic() - sent_at
 
     def _newest_snapshot(self) -> int | None:
         table = self._catalog.find(TOPIC)
         return table.metadata.current_snapshot_id if table else None
 
     def _is_visible(self, code: str) -> bool:
-        # A new connection each time: DuckDB keeps a catalog's table as it was first seen.
+        # A new connection each time: DuckDB caches a catalog's table as it first saw it.
         connection = connect_duckdb(self._catalog.connection, self._catalog.storage)
         try:
-            found = connection.execute(
+            row = connection.execute(
                 f"SELECT count(*) FROM {TOPIC} WHERE confirmation_code = ?",  # noqa: S608
                 [code],
             ).fetchone()
         finally:
             connection.close()
-        return bool(found and found[0])
+        return bool(row and row[0])

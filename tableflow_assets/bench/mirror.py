@@ -1,4 +1,4 @@
-"""What the Delta mirror adds to a commit, in a table of few files and in one of many."""
+"""What the Delta mirror adds to a commit, in a table with few files and in one with many."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TARGET_PERCENT = 5.0
 
 @dataclass(frozen=True)
 class _Commit:
-    """The seconds of one commit, those of the mirror within it, and of a look that finds it in step."""
+    """Seconds of one commit, of the mirror within it, and of a check that finds the mirror in step."""
 
     run: float
     commit: float
@@ -41,19 +41,19 @@ class _Commit:
 def measure_mirror(
     settings: Settings, files: int, per_commit: int, commits: int, progress: Progress
 ) -> dict[str, Any]:
-    """Commits of ``per_commit`` files into a new table, and again when it has so many ``files``."""
+    """Commits of ``per_commit`` files into a new table, and again once it has ``files`` files."""
     tableflow = Tableflow(settings)
     bench = _Bench(tableflow, per_commit)
-    bench.commit()  # the first makes the table and warms Spark up
+    bench.commit()  # the first creates the table and warms Spark up
     few = bench.commits(FEW_FILES_COMMITS, progress, "commits into few files")
     bench.fill(files, progress)
     many = bench.commits(commits, progress, f"commits into {files} files")
-    held = bench.files
+    files_in_table = bench.files
     tableflow.close()
     shares = {"few": _summary(few), "many": _summary(many)}
     return {
         "files_per_commit": per_commit,
-        "files_in_the_table": held,
+        "files_in_the_table": files_in_table,
         "target_percent": TARGET_PERCENT,
         **shares,
         "ok": shares["many"]["share_percent"] <= TARGET_PERCENT,
@@ -66,23 +66,23 @@ class _Bench:
         self._bulk = BulkTopic(tableflow.settings, "mirror", PARTITIONS)
         self._sent = 0
 
-    def commits(self, count: int, progress: Progress, what: str) -> list[_Commit]:
-        task = progress.add_task(what, total=count)
-        done = []
+    def commits(self, count: int, progress: Progress, description: str) -> list[_Commit]:
+        task = progress.add_task(description, total=count)
+        measurements = []
         for _ in range(count):
-            done.append(self.commit())
+            measurements.append(self.commit())
             progress.advance(task)
-        return done
+        return measurements
 
     def commit(self) -> _Commit:
-        """One, of so many files; the pipeline's own."""
+        """One commit by the pipeline itself."""
         pipeline = self._pipeline(self._per_commit)
         self._send(self._per_commit * RECORDS_A_FILE)
         began = time.perf_counter()
-        planned = pipeline.plan()
+        plan = pipeline.plan()
         with_plan = time.perf_counter()
         with _Watch() as watch:
-            pipeline.materialize(planned, run_id="bench")
+            pipeline.materialize(plan, run_id="bench")
         ended = time.perf_counter()
         if watch.mirror is None:
             raise MirrorError(
@@ -99,11 +99,11 @@ class _Bench:
         )
 
     def fill(self, files: int, progress: Progress) -> None:
-        """Few commits of many files: the partitions are others for that time, which hurts no table."""
+        """Few commits of many files: a different partitioning while filling does the table no harm."""
         task = progress.add_task(f"a table of {files} files", total=files)
-        while (missing := files - self.files) > 0:
+        while (files_left := files - self.files) > 0:
             progress.update(task, completed=self.files)
-            at_once = min(missing, FILES_AT_ONCE)
+            at_once = min(files_left, FILES_AT_ONCE)
             self._send(at_once * 6)
             self._pipeline(at_once).catch_up("bench")
         progress.update(task, completed=files)
@@ -122,7 +122,7 @@ class _Bench:
         self._sent += records
 
     def _look(self, pipeline: Pipeline) -> tuple[float, int]:
-        """What every run does first, also where there is nothing to mirror; and the newest version."""
+        """Time what every run does first, even with nothing to mirror; also the newest version."""
         table = self._tableflow.catalog.find(pipeline.topic.table)
         if table is None:
             raise AssertionError("a commit leaves a table")
@@ -132,7 +132,7 @@ class _Bench:
 
 
 class _Watch:
-    """Seconds from the moment the Iceberg commit is done until the Delta log shows it."""
+    """Seconds from the completed Iceberg commit until the Delta log shows it."""
 
     def __init__(self) -> None:
         self.mirror: float | None = None
@@ -145,15 +145,15 @@ class _Watch:
     def __exit__(self, *_: object) -> None:
         boundary.listen(None)
 
-    def _note(self, reached: boundary.Boundary) -> None:
-        if reached == "committed":
+    def _note(self, name: boundary.Boundary) -> None:
+        if name == "committed":
             self._committed = time.perf_counter()
-        elif reached == "mirrored" and self._committed:
+        elif name == "mirrored" and self._committed:
             self.mirror = time.perf_counter() - self._committed
 
 
 def _summary(commits: list[_Commit]) -> dict[str, Any]:
-    """Shares are of sums, so that checkpoints count as often as they come."""
+    """Shares are computed from sums, so that checkpoints weigh in as often as they occur."""
 
     def median_ms(seconds: Callable[[_Commit], float], among: list[_Commit]) -> float | None:
         return round(statistics.median(map(seconds, among)) * 1000, 1) if among else None
@@ -161,17 +161,17 @@ def _summary(commits: list[_Commit]) -> dict[str, Any]:
     def total(seconds: Callable[[_Commit], float]) -> float:
         return sum(map(seconds, commits))
 
-    mirror = total(lambda one: one.mirror)
-    with_look = mirror + total(lambda one: one.look)
-    checkpointed = [one for one in commits if one.has_checkpoint]
-    plain = [one for one in commits if not one.has_checkpoint]
+    mirror = total(lambda commit: commit.mirror)
+    with_look = mirror + total(lambda commit: commit.look)
+    with_checkpoint = [commit for commit in commits if commit.has_checkpoint]
+    without_checkpoint = [commit for commit in commits if not commit.has_checkpoint]
     return {
         "commits": len(commits),
-        "commit_ms": median_ms(lambda one: one.commit, commits),
-        "mirror_ms": median_ms(lambda one: one.mirror, plain),
-        "mirror_with_checkpoint_ms": median_ms(lambda one: one.mirror, checkpointed),
-        "slowest_mirror_ms": round(max(one.mirror for one in commits) * 1000, 1),
-        "checkpoints": len(checkpointed),
-        "share_percent": round(100 * mirror / total(lambda one: one.commit), 2),
-        "share_of_a_run_percent": round(100 * with_look / total(lambda one: one.run), 2),
+        "commit_ms": median_ms(lambda commit: commit.commit, commits),
+        "mirror_ms": median_ms(lambda commit: commit.mirror, without_checkpoint),
+        "mirror_with_checkpoint_ms": median_ms(lambda commit: commit.mirror, with_checkpoint),
+        "slowest_mirror_ms": round(max(commit.mirror for commit in commits) * 1000, 1),
+        "checkpoints": len(with_checkpoint),
+        "share_percent": round(100 * mirror / total(lambda commit: commit.commit), 2),
+        "share_of_a_run_percent": round(100 * with_look / total(lambda commit: commit.run), 2),
     }

@@ -1,4 +1,4 @@
-"""Does a run of products cost what came in, or what is there already?"""
+"""Does the cost of a product run follow the new data, or the existing history?"""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from tableflow_assets.tableflow import Tableflow
 
 PARTITIONS = 2
 HOTELS, FIRST_CUSTOMERS = 16, 400
-CUSTOMERS_A_DAY, HOTEL_CHANGES_A_DAY, REVIEWED = 10, 5, 5  # of so many bookings, one has a review
+CUSTOMERS_A_DAY, HOTEL_CHANGES_A_DAY, REVIEWED = 10, 5, 5  # one in this many bookings has a review
 WANTED_RATIO = 2.0
-# A Thursday: a week of `hotel_stats` begins. Both histories end with it, so that the week that a new day
-# belongs to is as full in one as in the other.
+# A Thursday, on which a week of `hotel_stats` begins. Both histories end with it, so that the week of a
+# new day is equally full in both.
 LAST_DAY = datetime(2026, 1, 1, tzinfo=UTC)
 DAY = timedelta(days=1)
-FIRST_NUMBER = 10_000_000  # as many digits for all
+FIRST_NUMBER = 10_000_000  # so that all numbers have equally many digits
 
 PRODUCTS = {
     "unique_payments": ("payments",),
@@ -44,20 +44,22 @@ PRODUCTS = {
     ),
     "hotel_stats": ("denormalized_hotel_bookings",),
 }
-TOPICS = sorted({one for inputs in PRODUCTS.values() for one in inputs} - PRODUCTS.keys())
+TOPICS = sorted({name for inputs in PRODUCTS.values() for name in inputs} - PRODUCTS.keys())
 
 
 @dataclass
 class _World:
-    """Topics and products of its own, with so many days of history."""
+    """Its own topics and products, with ``windows`` days of history."""
 
     tableflow: Tableflow
     windows: int
     topics: dict[str, BulkTopic]
-    seconds: dict[str, list[float]] = field(default_factory=lambda: {one: [] for one in PRODUCTS})
+    seconds: dict[str, list[float]] = field(
+        default_factory=lambda: {product: [] for product in PRODUCTS}
+    )
 
     def bring(self, days: Iterator[datetime], per_day: int) -> None:
-        """Into the topics' tables, which is not what is measured."""
+        """Load the topics' tables, which is not part of the measurement."""
         for day in days:
             noon = epoch_millis(day + DAY / 2)
             for name, records in _records(day, per_day, is_first=day == self.first_day).items():
@@ -81,7 +83,7 @@ class _World:
         return (self.first_day + number * DAY for number in range(self.windows))
 
     def median(self, product: str | None = None) -> float:
-        """Of one product's runs, or of the runs of all of them together."""
+        """The median over one product's runs, or over the runs of all products together."""
         if product is not None:
             return statistics.median(self.seconds[product])
         return statistics.median(map(sum, zip(*self.seconds.values(), strict=True)))
@@ -90,7 +92,7 @@ class _World:
 def measure_products(
     settings: Settings, sizes: tuple[int, int], per_day: int, rounds: int, progress: Progress
 ) -> dict[str, Any]:
-    """One new day, in turns, into a short and into a long history."""
+    """Add one new day, in turns, to a short and to a long history."""
     worlds = [_world(settings, windows) for windows in sizes]
     task = progress.add_task("histories", total=sum(sizes))
     for world in worlds:
@@ -105,26 +107,28 @@ def measure_products(
             progress.advance(task)
     for world in worlds:
         world.tableflow.close()
-    found = [_told(product, worlds, product) for product in PRODUCTS]
-    total = _told("all together", worlds)
+    comparisons = [_comparison(product, worlds, product) for product in PRODUCTS]
+    total = _comparison("all together", worlds)
     return {
         "days_of_history": sizes,
         "orders_and_bookings_a_day": per_day,
         "rounds": rounds,
-        "products": found,
+        "products": comparisons,
         "all_together": total,
         "wanted_ratio": WANTED_RATIO,
-        "ok": all(one["ratio"] <= WANTED_RATIO for one in [*found, total]),
+        "ok": all(comparison["ratio"] <= WANTED_RATIO for comparison in [*comparisons, total]),
     }
 
 
-def _told(name: str, worlds: list[_World], product: str | None = None) -> dict[str, Any]:
+def _comparison(name: str, worlds: list[_World], product: str | None = None) -> dict[str, Any]:
     short, long = (world.median(product) for world in worlds)
-    told = {"product": name, "short": round(short, 2), "long": round(long, 2)}
-    told["ratio"] = round(long / short, 2)
+    comparison = {"product": name, "short": round(short, 2), "long": round(long, 2)}
+    comparison["ratio"] = round(long / short, 2)
     if product is not None:
-        told["seconds"] = [[round(one, 2) for one in world.seconds[product]] for world in worlds]
-    return told
+        comparison["seconds"] = [
+            [round(duration, 2) for duration in world.seconds[product]] for world in worlds
+        ]
+    return comparison
 
 
 def _world(settings: Settings, windows: int) -> _World:
@@ -139,24 +143,27 @@ def _world(settings: Settings, windows: int) -> _World:
         )
         for name in TOPICS
     }
-    own = {name: topic.name for name, topic in topics.items()}
-    own |= {name: mark + name for name in PRODUCTS}
+    tables = {name: topic.name for name, topic in topics.items()}
+    tables |= {name: mark + name for name in PRODUCTS}
     products = {
-        own[name]: ProductOptions(sql=name, inputs={one: own[one] for one in inputs})
+        tables[name]: ProductOptions(sql=name, inputs={source: tables[source] for source in inputs})
         for name, inputs in PRODUCTS.items()
     }
-    update = {"products": products, "topics": {one.name: TopicOptions() for one in topics.values()}}
+    update = {
+        "products": products,
+        "topics": {topic.name: TopicOptions() for topic in topics.values()},
+    }
     return _World(Tableflow(settings.model_copy(update=update)), windows, topics)
 
 
 def _records(day: datetime, per_day: int, *, is_first: bool) -> dict[str, Any]:
-    """What the topics of the labs receive on a day, by topic; each with its number."""
+    """What the labs' topics receive on a day, by topic: numbered records."""
     number_of_day = (day - LAST_DAY).days
-    first = FIRST_NUMBER + number_of_day * per_day
-    numbers = range(first, first + per_day)
+    first_number = FIRST_NUMBER + number_of_day * per_day
+    numbers = range(first_number, first_number + per_day)
 
     def at(number: int) -> datetime:
-        return day + (number - first) * (DAY / per_day)
+        return day + (number - first_number) * (DAY / per_day)
 
     new = FIRST_NUMBER + number_of_day * CUSTOMERS_A_DAY
     customers = [*range(new, new + CUSTOMERS_A_DAY)]

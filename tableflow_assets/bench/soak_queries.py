@@ -1,4 +1,4 @@
-"""How long a query over a table takes, through either format, and how many files there are."""
+"""How long a query over a table takes in either format, and how many files there are."""
 
 from __future__ import annotations
 
@@ -25,38 +25,43 @@ QUERY = (
 
 
 class Queries:
-    """The same aggregate over tables of the same rows, as DuckDB reads it through either format."""
+    """The same aggregate over tables with the same rows, which DuckDB reads in either format."""
 
     def __init__(self, catalog: RestCatalog) -> None:
         self._catalog = catalog
-        self._answers: list[Any] = []  # of the last measurement, one for every query
+        self._answers: list[Any] = []  # of the last measurement, one per query
 
     def milliseconds(self, *tables: Table, repeats: int = REPEATS) -> list[dict[str, float]]:
-        """Of every table, by format: the median. In turns, so that none of them has luck."""
+        """The median per table and format. They take turns, so that none is favoured."""
         self._answers = []
-        taken: list[dict[str, list[float]]] = [{name: [] for name in FORMATS} for _ in tables]
+        times_by_table: list[dict[str, list[float]]] = [
+            {name: [] for name in FORMATS} for _ in tables
+        ]
         for _ in range(repeats):
-            for table, times in zip(tables, taken, strict=True):
+            for table, times in zip(tables, times_by_table, strict=True):
                 for name in FORMATS:
                     times[name].append(self._once(name, table))
-        return [{name: _median_ms(some) for name, some in times.items()} for times in taken]
+        return [
+            {name: _median_ms(seconds) for name, seconds in times.items()}
+            for times in times_by_table
+        ]
 
     def _once(self, name: str, table: Table) -> float:
-        """On a connection of its own, which remembers nothing."""
+        """On a new connection, without anything cached."""
         source = (
             iceberg_source(self._catalog.namespace, table.name()[-1])
             if name == "iceberg"
             else delta_source(delta_root(table))
         )
         catalog, storage = self._catalog.connection, self._catalog.storage
-        # The view asks for the table already, hence it belongs to what is measured.
+        # Creating the view already loads the table, so it is part of the measurement.
         with closing(connect_duckdb(catalog, storage, {})) as duckdb:
             began = time.perf_counter()
             duckdb.execute(f"CREATE VIEW measured AS FROM {source}")
             answer = duckdb.execute(QUERY).fetchall()
-            taken = time.perf_counter() - began
+            seconds = time.perf_counter() - began
         self._answers.append(answer)
-        return taken
+        return seconds
 
     @property
     def agree(self) -> bool:
@@ -69,8 +74,8 @@ def _median_ms(seconds: Sequence[float]) -> float:
 
 
 def listed_data_files(catalog: RestCatalog, table: Table) -> int:
-    """Those in the bucket, whether a snapshot needs them or not."""
+    """The data files in the bucket, whether or not a snapshot needs them."""
     root = delta_root(table)
     folder, _, name = root.rpartition("/")
     names = store_at(folder, catalog.storage).names(name)
-    return sum(one.endswith(".parquet") and f"/{DELTA_LOG}/" not in one for one in names)
+    return sum(path.endswith(".parquet") and f"/{DELTA_LOG}/" not in path for path in names)

@@ -1,4 +1,4 @@
-"""Many small commits to one table that is looked after on a schedule: does it stay quick to query?"""
+"""Many small commits to one table with regular maintenance: does it stay fast to query?"""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from tableflow_assets.tableflow import Tableflow
 from tableflow_assets.verify.verify import verify
 
 PARTITIONS = 2
-DAYS = 5  # that the records are spread over: one after the other, as if the soak took so long
-LATE_EVERY = 10  # commits: then some of the records belong to an earlier day
+DAYS = 5  # over which the records are spread in order, as if the soak took that long
+LATE_EVERY = 10  # commits: some records of such a commit belong to an earlier day
 MEASURE_EVERY = 10  # commits
-# A table keeps old snapshots for days. The soak lasts minutes, and has to see them go.
+# A table keeps old snapshots for days. The soak only lasts minutes and needs to see them expire.
 KEEP_SNAPSHOTS = timedelta(seconds=30)
 REPEATS_AT_THE_END = 9
 WANTED_RATIO = 1.5
@@ -35,7 +35,7 @@ WANTED_RATIO = 1.5
 
 @dataclass(frozen=True)
 class Point:
-    """After so many commits. ``listed``: the data files in the bucket, also of older snapshots."""
+    """After ``commits`` commits. ``listed``: the data files in the bucket, older snapshots included."""
 
     commits: int
     files: int
@@ -58,7 +58,7 @@ class Report:
 
     @property
     def ratios(self) -> dict[str, float]:
-        """The query at the end against the same one over a table that was written anew."""
+        """The query at the end compared with the same query over a freshly written table."""
         return {name: round(self.end_ms[name] / fresh, 2) for name, fresh in self.fresh_ms.items()}
 
     @property
@@ -115,23 +115,23 @@ class Soak:
         self._bulk.send(numbers[late:], timestamp_ms=_milliseconds(moment))
 
     def _maintain(self, commit: int) -> None:
-        done = maintain(self._pipeline)
+        result = maintain(self._pipeline)
         self.report.problems += [
-            f"After {commit} commits, {step.kind}: {step.error}" for step in done.failed
+            f"After {commit} commits, {step.kind}: {step.error}" for step in result.failed
         ]
         expire(self._pipeline, older_than=KEEP_SNAPSHOTS, force=True)
         self.report.maintained.append(commit)
 
     def _measure(self, commit: int) -> None:
         table = self._table()
-        (taken,) = self._queries.milliseconds(table)
+        (milliseconds,) = self._queries.milliseconds(table)
         point = Point(
             commits=commit,
             files=total_now(table, "total-data-files"),
             listed=listed_data_files(self._catalog, table),
             snapshots=len(table.snapshots()),
-            iceberg_ms=taken["iceberg"],
-            delta_ms=taken["delta"],
+            iceberg_ms=milliseconds["iceberg"],
+            delta_ms=milliseconds["delta"],
         )
         self.report.points.append(point)
         self._expect_one_answer(f"after {commit} commits")
@@ -168,7 +168,7 @@ class Soak:
             self.report.problems.append(f"Iceberg and Delta gave different answers {when}.")
 
     def _written_anew(self, table: Table) -> Table:
-        """All rows in one commit, by the same engine, in the same layout; mirrored like any other."""
+        """All rows in one commit, with the same engine and layout; mirrored like any other table."""
         name = f"{table.name()[-1]}_fresh"
         properties = {key: value for key, value in table.properties.items() if key != DATA_PATH}
         fresh = self._catalog.ask(
@@ -195,9 +195,9 @@ class Soak:
 
 
 def files_bound(maintain_every: int) -> int:
-    """However many commits there are: what comes until the next maintenance, and what it leaves alone.
+    """For any number of commits: the files until the next maintenance, plus those it leaves alone.
 
-    A commit writes a file into every day that it has records of: one, with late ones two.
+    A commit writes one file per day that it has records for: one, or two with late records.
     """
     newly_written = maintain_every + maintain_every // LATE_EVERY + 1
     left_alone = (DAYS + 1) * (SMALL_FILES + 1) + SMALL_FILES_IN_THE_NEWEST

@@ -1,4 +1,4 @@
-"""Does the cost of an upsert follow the batch, or the table?"""
+"""Does the cost of an upsert depend on the batch or on the table?"""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ def measure_upserts(
             keys = chance.sample(range(table.rows), batch - new)
             keys += range(table.rows + number * new, table.rows + (number + 1) * new)
             table.topic.send(keys, note=f"round {number} ")
-            planned = table.pipeline.plan()
+            plan = table.pipeline.plan()
             began = time.monotonic()
-            table.pipeline.materialize(planned, run_id="bench")
+            table.pipeline.materialize(plan, run_id="bench")
             table.seconds.append(time.monotonic() - began)
             progress.advance(task)
     tableflow.close()

@@ -18,21 +18,21 @@ from collections.abc import Sequence
 from tableflow_assets.base import boundary
 from tableflow_assets.base.errors import ServerUnreachable, StackError, TableflowError
 
-NAMED_ERROR = 3  # the exit code of a run that failed as it should: with an error that says why
+NAMED_ERROR = 3  # the exit code of a run that failed properly, with an error that says why
 ENDINGS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}
 
 
 def main(arguments: Sequence[str]) -> int:
-    chosen = _parser().parse_args(arguments)
-    if chosen.standby:
+    options = _parser().parse_args(arguments)
+    if options.standby:
         order = _await_order()
         return main(shlex.split(order)) if order else 0
-    if chosen.at:
-        boundary.listen(_Fate(chosen.at, chosen.do, chosen.nth))
+    if options.at:
+        boundary.listen(_Fate(options.at, options.do, options.nth))
     tell("working")
     try:
-        run = _run_dagster if chosen.dagster else _run
-        failures = run(chosen.topics, chosen.run_id, chosen.maintain)
+        run = _run_dagster if options.dagster else _run
+        failures = run(options.topics, options.run_id, options.maintain)
     except TableflowError as error:
         failures = {"settings": _named(error)}
     tell("done", failures=failures)
@@ -62,7 +62,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _await_order() -> str:
-    """One line with the arguments; empty when the harness has gone."""
+    """One line with the arguments; empty if the harness is gone."""
     import pyspark.sql.connect.session  # noqa: F401
 
     import tableflow_assets.chaos.maintain
@@ -73,16 +73,16 @@ def _await_order() -> str:
 
 
 class _Fate:
-    """Ends this process at the n-th reach of a boundary."""
+    """Ends this process the n-th time it reaches a boundary."""
 
     def __init__(self, at: boundary.Boundary, do: str, nth: int) -> None:
         self._at, self._do, self._left = at, do, nth
 
-    def __call__(self, reached: boundary.Boundary) -> None:
-        self._left -= reached == self._at
+    def __call__(self, name: boundary.Boundary) -> None:
+        self._left -= name == self._at
         if self._left == 0:
-            self._left = -1  # a stopped process that goes on must not stop again
-            tell("reached", boundary=reached)
+            self._left = -1  # a stopped process that is resumed must not stop again
+            tell("reached", boundary=name)
             os.kill(os.getpid(), ENDINGS[self._do])
 
 
@@ -91,7 +91,7 @@ def _named(error: TableflowError) -> str:
 
 
 def _run(topics: Sequence[str], run_id: str, maintains: bool) -> dict[str, str]:
-    """As `tableflow materialize` does it; what went wrong, by topic."""
+    """Like `tableflow materialize`; returns what went wrong, by topic."""
     from tableflow_assets.chaos.maintain import maintain_roughly
     from tableflow_assets.settings.settings import load_settings
     from tableflow_assets.tableflow import Tableflow
@@ -102,7 +102,7 @@ def _run(topics: Sequence[str], run_id: str, maintains: bool) -> dict[str, str]:
         tell("topic", topic=name)
         try:
             pipeline = tableflow.pipeline(tableflow.topic(name))
-            done = pipeline.catch_up(run_id)
+            committed = pipeline.catch_up(run_id)
             if maintains:
                 tell("maintaining", topic=name)
                 maintain_roughly(pipeline)
@@ -111,13 +111,13 @@ def _run(topics: Sequence[str], run_id: str, maintains: bool) -> dict[str, str]:
             if isinstance(error, ServerUnreachable | StackError):
                 return failures  # the other topics need the same servers
         else:
-            tell("caught_up", topic=name, commits=len(done.snapshots))
+            tell("caught_up", topic=name, commits=len(committed.snapshots))
     tableflow.close()
     return failures
 
 
 def _run_dagster(topics: Sequence[str], *_: object) -> dict[str, str]:
-    """Dagster's own command, in this process, so that the boundaries are heard."""
+    """Dagster's own command, in this process, so that our listener hears the boundaries."""
     from tableflow_assets.defs.names import table_key
     from tableflow_assets.defs.partitions import current_window
     from tableflow_assets.settings.settings import load_settings

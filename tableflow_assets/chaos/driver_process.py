@@ -1,4 +1,4 @@
-"""Driver processes as the harness sees them: started, told what to do, watched, ended by their own pid."""
+"""Driver processes as the harness sees them: started, given orders, watched, ended by their own pid."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LONGEST_LINE = 300
 
 
 class Driver:
-    """One process: its events, its end."""
+    """One driver process: its events and its end."""
 
     def __init__(self, process: subprocess.Popen[str], files: Path) -> None:
         self._process = process
@@ -34,20 +34,20 @@ class Driver:
         self.started = time.monotonic()
 
     def order(self, arguments: Sequence[str]) -> None:
-        """Tell a standby what to do; its time runs from now on."""
+        """Tell a standby what to do; its time starts now."""
         if self._process.stdin is None:
             raise AssertionError("this driver has its arguments already")
         self.started = time.monotonic()
-        with suppress(BrokenPipeError):  # it died: its end will say so
+        with suppress(BrokenPipeError):  # it died, which its exit code will show
             self._process.stdin.write(shlex.join(arguments) + "\n")
             self._process.stdin.close()
 
     def events(self) -> list[dict[str, Any]]:
-        told = self._files.with_suffix(".events").read_text().splitlines(keepends=True)
-        return [json.loads(line) for line in told if line.endswith("\n")]
+        lines = self._files.with_suffix(".events").read_text().splitlines(keepends=True)
+        return [json.loads(line) for line in lines if line.endswith("\n")]
 
     def event(self, name: str) -> dict[str, Any] | None:
-        """The last one of this name."""
+        """The last event of this name."""
         return next((e for e in reversed(self.events()) if e["event"] == name), None)
 
     @property
@@ -66,27 +66,27 @@ class Driver:
         return self._process.poll()
 
     def until(self, condition: Callable[[], object]) -> bool:
-        """Wait for it; False if the process ended, or seems to hang, before."""
+        """Wait for the condition; False if the process ends or seems to hang before."""
 
-        def look() -> bool | None:  # None: it may still come
+        def look() -> bool | None:  # None: not decided yet
             if condition():
                 return True
             return None if self.is_alive and not self.is_hung else bool(condition())
 
-        return bool(poll_until(lambda came: came is not None, look, every=POLL_SECONDS))
+        return bool(poll_until(lambda answer: answer is not None, look, every=POLL_SECONDS))
 
     def has_ended(self) -> bool:
-        """Wait for the end; False, and it is killed, if that does not come."""
-        ended = self.until(lambda: not self.is_alive)
+        """Wait for the process to end; if it does not, kill it and return False."""
+        has_ended = self.until(lambda: not self.is_alive)
         self.kill()
-        return ended
+        return has_ended
 
     @property
     def is_hung(self) -> bool:
         return time.monotonic() - self.started > HUNG_AFTER_SECONDS
 
     def resume(self) -> None:
-        """Let a stopped process go on; its time runs from now on."""
+        """Let a stopped process continue; its time starts now."""
         self.started = time.monotonic()
         self._process.send_signal(signal.SIGCONT)
 
@@ -95,14 +95,14 @@ class Driver:
         self._process.wait()
 
     def complaint(self) -> str | None:
-        """Why it failed, in one line; None if it did not, or was killed."""
+        """Why it failed, in one line; None if it did not fail or was killed."""
         if self.exit_code == NAMED_ERROR:
             failures = (self.event("done") or {}).get("failures", {})
             return "; ".join(failures.values())
         return self.crash()
 
     def crash(self) -> str | None:
-        """The last line of an error that nobody gave a name; None where there was none."""
+        """The last line of an unexpected error; None if there was none."""
         if self.exit_code is None or self.exit_code <= 0 or self.exit_code == NAMED_ERROR:
             return None
         log = self._files.with_suffix(".log").read_text(errors="replace")
@@ -112,7 +112,7 @@ class Driver:
 
 
 class Drivers:
-    """``with Drivers(...) as drivers:`` starts them; whatever still lives at the end is killed."""
+    """``with Drivers(...) as drivers:`` starts them; any still alive at the end are killed."""
 
     def __init__(self, folder: Path, environment: dict[str, str]) -> None:
         self._folder = folder
@@ -130,7 +130,7 @@ class Drivers:
             driver.kill()
 
     def warm_up(self, count: int) -> None:
-        """Have so many standbys: they import while something else is waited for."""
+        """Have ``count`` standbys: they do their imports while we wait for something else."""
         while len(self._standby) < count:
             self._standby.append(self._spawn(["--standby"]))
 
@@ -142,7 +142,7 @@ class Drivers:
         return driver
 
     def start_cold(self, *arguments: str) -> Driver:
-        """For a run that needs other imports than a standby has."""
+        """For a run that needs different imports than a standby."""
         return self._spawn(arguments)
 
     def _spawn(self, arguments: Sequence[str]) -> Driver:

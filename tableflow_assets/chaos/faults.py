@@ -1,4 +1,4 @@
-"""How each kind of fault is done. A fault that came too late, after the run had ended, is no hit."""
+"""How each kind of fault is inflicted. A fault that comes after the run has ended is not a hit."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ LONGEST_TYPICAL_MAINTENANCE_SECONDS = 20.0
 
 @dataclass
 class Arena:
-    """What faults are done to."""
+    """What faults are inflicted on."""
 
     topics: list[str]
     drivers: Drivers
     stack: Supervisor | None  # None: its servers are not ours to kill
     chance: random.Random
-    typical_seconds: float = 3.0  # of a run that nothing happens to
-    typical_maintenance_seconds: float = 8.0  # the same, with maintenance behind it
+    typical_seconds: float = 3.0  # of an undisturbed run
+    typical_maintenance_seconds: float = 8.0  # the same, followed by maintenance
 
     def start(self, *arguments: str) -> Driver:
         return self.drivers.start(*arguments, *self.in_any_order())
@@ -40,18 +40,18 @@ class Arena:
         return self.chance.sample(self.topics, len(self.topics))
 
     def learn(self, seconds: float) -> None:
-        """How long a run took. One that was slow once must not make the next faults come late."""
+        """How long a run took. A single slow run must not make the next faults come too late."""
         self.typical_seconds = min(LONGEST_TYPICAL_SECONDS, (self.typical_seconds + seconds) / 2)
 
     def learn_maintenance(self, driver: Driver) -> None:
-        """The same of one with maintenance; of one that was killed there is nothing to learn."""
+        """The same for a run with maintenance; a killed one teaches us nothing."""
         begin, end = driver.event("working"), driver.event("done")
         if begin and end:
             seconds = (self.typical_maintenance_seconds + end["at"] - begin["at"]) / 2
             self.typical_maintenance_seconds = min(LONGEST_TYPICAL_MAINTENANCE_SECONDS, seconds)
 
     def random_moment_of(self, driver: Driver) -> bool:
-        """Wait for it; False if the run ended before."""
+        """Wait for a random moment of the run; False if the run ends before."""
         return self._random_moment(driver, "working", self.typical_seconds)
 
     def random_moment_of_maintenance(self, driver: Driver) -> bool:
@@ -66,7 +66,7 @@ class Arena:
 
 @dataclass(frozen=True)
 class Struck:
-    """What became of a fault: ``drivers`` are those whose errors are to be told."""
+    """The outcome of a fault. ``drivers``: those whose errors go into the report."""
 
     hit: bool
     drivers: tuple[Driver, ...]
@@ -81,14 +81,14 @@ def strike(kind: str, arena: Arena) -> Struck:
         return _at_boundary(AT_BOUNDARY[kind], arena)
     if kind in MAINTAINING_SERVERS:
         return _maintaining_server(MAINTAINING_SERVERS[kind], arena)
-    others = {
+    strikes = {
         "driver": _driver,
         "two_runs": _two_runs,
         "zombie": _zombie,
         "maintainer": _maintainer,
         "maintained": _maintained,
     }
-    return others[kind](arena)
+    return strikes[kind](arena)
 
 
 def _driver(arena: Arena) -> Struck:
@@ -100,7 +100,7 @@ def _driver(arena: Arena) -> Struck:
 
 
 def _server(name: str, arena: Arena) -> Struck:
-    """A server is killed at a random moment of a run."""
+    """A server is killed at a random moment during a run."""
     if arena.stack is None:
         raise AssertionError(f"{name} cannot be killed without a stack of our own")
     driver = arena.start("--run-id", name)
@@ -109,7 +109,7 @@ def _server(name: str, arena: Arena) -> Struck:
 
 
 def _maintaining_server(name: str, arena: Arena) -> Struck:
-    """A server is killed at a random moment of maintenance."""
+    """A server is killed at a random moment during maintenance."""
     if arena.stack is None:
         raise AssertionError(f"{name} cannot be killed without a stack of our own")
     driver = arena.start("--run-id", name, "--maintain")
@@ -121,7 +121,7 @@ def _maintaining_server(name: str, arena: Arena) -> Struck:
 
 
 def _maintainer(arena: Arena) -> Struck:
-    """Maintenance beside a run of the same topics; the maintenance is killed at a random moment."""
+    """Maintenance alongside a run of the same topics; the maintenance is killed at a random moment."""
     run, maintainer = _side_by_side(arena)
     arena.random_moment_of_maintenance(maintainer)
     maintainer.kill()
@@ -130,7 +130,7 @@ def _maintainer(arena: Arena) -> Struck:
 
 
 def _maintained(arena: Arena) -> Struck:
-    """The same, and the run is killed."""
+    """The same, but the run is killed."""
     run, maintainer = _side_by_side(arena)
     arena.random_moment_of(run)
     run.kill()
@@ -146,13 +146,13 @@ def _side_by_side(arena: Arena) -> tuple[Driver, Driver]:
 
 
 def _at_boundary(boundary: Boundary, arena: Arena) -> Struck:
-    """The run, or maintenance, kills itself between two steps, with any of the topics."""
-    # Only the table with keys has deletion vectors.
+    """The run, or maintenance, kills itself between two steps, on a random topic."""
+    # Only the keyed table has deletion vectors.
     nth = 1 if boundary == "vectors_written" else arena.chance.randint(1, len(arena.topics))
     maintains = ("--maintain",) if boundary in OF_MAINTENANCE else ()
     fate = ("--at", boundary, "--do", "kill", "--nth", str(nth))
     arguments = ("--run-id", boundary, *maintains, *fate)
-    if boundary == "before_event":  # that is between the table and Dagster
+    if boundary == "before_event":  # between the table's commit and Dagster's event
         driver = arena.drivers.start_cold("--dagster", *arguments, *arena.in_any_order())
     else:
         driver = arena.start(*arguments)
@@ -175,7 +175,7 @@ def _two_runs(arena: Arena) -> Struck:
 
 
 def _zombie(arena: Arena) -> Struck:
-    """A run is stopped just before its commit; another commits the same records; the first goes on."""
+    """A run is stopped just before its commit, another commits the same records, the first resumes."""
     boundary: Boundary = "dead_letters_kept"
     nth = arena.chance.randint(1, len(arena.topics))
     zombie = arena.start("--run-id", "zombie", "--at", boundary, "--do", "stop", "--nth", str(nth))

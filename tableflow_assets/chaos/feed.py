@@ -1,4 +1,4 @@
-"""Producers that go on while everything else is being killed: one thread a topic, at a gentle rate."""
+"""Producers that keep going while everything else is being killed: one thread per topic, at a low rate."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ PRODUCER_SETTINGS: dict[str, str | int | bool] = {
     "partitioner": "murmur2_random",
     "linger.ms": 20,
 }
-# A killed broker makes the client talk a lot; what counts is raised as an error.
+# A killed broker makes the client very chatty; what matters is raised as an error.
 _silent = logging.getLogger(f"{__name__}.client")
 _silent.addHandler(logging.NullHandler())
 _silent.propagate = False
 
 
 class Feed(ABC, threading.Thread):
-    """Sends until it is stopped; a producer that cannot go on is replaced by a new one."""
+    """Sends until stopped; a producer that cannot continue is replaced by a new one."""
 
     def __init__(self, topic: ChaosTopic, kafka: str, messages: Messages, seed: int) -> None:
         super().__init__(name=f"feed of {topic.name}", daemon=True)
         self.topic = topic
-        self.bad_sent = 0  # at most so many undecodable records are in the log, …
-        self.bad_acknowledged = 0  # … and at least so many
+        self.bad_sent = 0  # the log has at most this many undecodable records, …
+        self.bad_acknowledged = 0  # … and at least this many
         self.failure: Exception | None = None
-        self.last_error = ""  # that made a new producer necessary: for people who wonder
+        self.last_error = ""  # why a new producer was needed, for whoever reads the report
         self._settings = PRODUCER_SETTINGS | {"bootstrap.servers": kafka}
         self._messages = messages
         self._chance = random.Random(f"{seed}/feed/{topic.name}")  # noqa: S311
@@ -58,11 +58,11 @@ class Feed(ABC, threading.Thread):
                 self._go_on(self._round)
             while not self._go_on(self._finish):
                 self._stopping.wait(PAUSE_SECONDS)
-        except Exception as error:  # told by check(), in the thread that waits for records
+        except Exception as error:  # raised by check(), in the thread that waits for records
             self.failure = error
 
     def send_a_bad_record(self) -> None:
-        """Have the next record be one that cannot be decoded."""
+        """Make the next record one that cannot be decoded."""
         self._bad_arrived.clear()
         self._bad_wanted.set()
 
@@ -78,11 +78,11 @@ class Feed(ABC, threading.Thread):
             ) from self.failure
 
     def stop(self) -> None:
-        """Ask it to end, without waiting."""
+        """Ask it to end without waiting for it."""
         self._stopping.set()
 
     def wait(self) -> None:
-        """Until it has ended: all that was sent is acknowledged, no transaction is open."""
+        """Wait until it has ended: everything sent is acknowledged, and no transaction is open."""
         self.join(STOP_SECONDS)
         self.check()
         if self.is_alive():
@@ -108,8 +108,8 @@ class Feed(ABC, threading.Thread):
                 self._announce(self._producer)
             step(self._producer)
         except KafkaException as error:
-            # Not retriable, or it would have been retried. What the old one had open is aborted
-            # when the new one announces itself; what it had not sent was never acknowledged.
+            # Not retriable, or it would have been retried. The old producer's open transaction is
+            # aborted when the new one announces itself; what it had not sent was never acknowledged.
             self._producer = None
             self.last_error = str(error)
             return False
@@ -142,7 +142,7 @@ class PlainFeed(Feed):
     """An idempotent producer: retries neither repeat nor reorder records."""
 
     def _announce(self, producer: Producer) -> None:
-        """It begins without a word."""
+        """Nothing to announce."""
 
     def _round(self, producer: Producer) -> None:
         self._send_some(producer)
@@ -174,11 +174,11 @@ class TransactionalFeed(Feed):
         self._repeat(producer.abort_transaction if is_aborted else producer.commit_transaction)
 
     def _finish(self, producer: Producer) -> None:
-        """Every round closes its own; after a fault, the new producer has closed the old one's."""
+        """Every round closes its own transaction; after a fault, the new producer closes the old one's."""
 
     @staticmethod
     def _repeat(call: Callable[[float], None]) -> None:
-        """While the broker is away, the same call is to be repeated."""
+        """While the broker is down, the same call has to be repeated."""
         while True:
             try:
                 return call(CALL_SECONDS)

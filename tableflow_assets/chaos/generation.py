@@ -1,4 +1,4 @@
-"""Topics, their producers and their judge: one set of them, for so many faults."""
+"""One set of topics with their producers and judge, for a limited number of faults."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ POLL_SECONDS = 0.1
 
 
 class Generation:
-    """``start`` it, break it, ``finish`` it. ``stop`` is for the case that something failed."""
+    """``start`` it, break it, ``finish`` it. ``stop`` is for when something failed."""
 
     def __init__(self, settings: Settings, seed: int, verify: Verify) -> None:
         self._topics = topics_of_a_run()
@@ -33,7 +33,7 @@ class Generation:
         self.judge = Judge(self._settings, self._topics, verify)
 
     def write_settings(self, file: Path) -> None:
-        """For the drivers, which know no other topics then."""
+        """For the drivers, which then know only these topics."""
         topics = {
             name: {
                 option: age_text(value) if isinstance(value, timedelta) else value
@@ -56,19 +56,19 @@ class Generation:
             feed.stop()
 
     def finish(self) -> None:
-        """No record is under way any more, and no transaction open."""
+        """Afterwards no record is in flight and no transaction is open."""
         self.stop()
         for feed in self._feeds:
             feed.wait()
 
     def await_records(self) -> None:
-        """A run with nothing to commit reaches no boundary, and cannot be broken."""
-        with_bad_ones = [feed for feed in self._feeds if feed.topic.bad_records]
-        for feed in with_bad_ones:
+        """A run with nothing to commit reaches no boundary, so it cannot be broken."""
+        bad_feeds = [feed for feed in self._feeds if feed.topic.bad_records]
+        for feed in bad_feeds:
             feed.send_a_bad_record()
 
         def have_arrived() -> bool:
-            have_bad_ones = all(feed.has_bad_arrived for feed in with_bad_ones)
+            have_bad_ones = all(feed.has_bad_arrived for feed in bad_feeds)
             if have_bad_ones and len(self.judge.behind()) == len(self.names):
                 return True
             for feed in self._feeds:
@@ -84,11 +84,13 @@ class Generation:
             )
 
     def wrong_dead_letters(self) -> list[str]:
-        """Once all is caught up: every record that cannot be decoded is a dead letter, no other is."""
+        """Once everything is caught up, exactly the undecodable records must be dead letters."""
         wrong = []
         for feed in self._feeds:
-            name, kept = feed.topic.name, self.judge.dead_letters[feed.topic.name]
-            if not feed.bad_acknowledged <= kept <= feed.bad_sent:
-                sent = f"{feed.bad_acknowledged} to {feed.bad_sent}"
-                wrong.append(f"{name}: {sent} records cannot be decoded, {kept} are dead letters.")
+            name, letters = feed.topic.name, self.judge.dead_letters[feed.topic.name]
+            if not feed.bad_acknowledged <= letters <= feed.bad_sent:
+                bounds = f"{feed.bad_acknowledged} to {feed.bad_sent}"
+                wrong.append(
+                    f"{name}: {bounds} records cannot be decoded, {letters} are dead letters."
+                )
         return wrong

@@ -1,4 +1,4 @@
-"""The harness: produce without pause, break a run, see that it heals, compare everything; again."""
+"""The harness: produce without pause, break a run, see it recover, compare everything, repeat."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from tableflow_assets.chaos.servers import await_servers
 from tableflow_assets.settings.settings import Settings
 from tableflow_assets.stack.supervisor import Supervisor
 
-# Then come new topics: every commit adds files, and after every fault all of them are read.
+# New topics after this many: every commit adds files, and all of them are read after every fault.
 FAULTS_A_GENERATION = 24
 ATTEMPTS_TO_HIT = 6
 ATTEMPTS_TO_CATCH_UP = 4
 PAUSE_SECONDS = 2.0
 STANDBYS = 1
-SAMPLED_AT_THE_END = 200  # rows a table, compared value by value
+SAMPLED_AT_THE_END = 200  # rows per table, compared value by value
 
 _DAGSTER_YAML = """\
 telemetry: {enabled: false}
@@ -34,10 +34,10 @@ concurrency: {pools: {default_limit: 1, granularity: op}}
 
 
 class Harness:
-    """On running servers; faults of servers need the stack that watches them.
+    """On running servers; killing servers requires the stack that supervises them.
 
-    ``recover_every``: after so many faults the tables are brought up to date and compared; what is
-    found then is charged to the last of them.
+    ``recover_every``: the tables are brought up to date and compared after this many faults; findings
+    are charged to the last of them.
     """
 
     def __init__(
@@ -63,8 +63,8 @@ class Harness:
         self._report = Report(seed, list(kinds))
 
     def run(self) -> Report:
-        """Do all faults. What stops the harness itself stands in the report as a problem."""
-        started = time.monotonic()
+        """Inflict all faults. An error that stops the harness itself is reported as a problem."""
+        started_at = time.monotonic()
         kinds = self._report.planned
         with Drivers(self._folder / "drivers", self._environment()) as drivers:
             drivers.warm_up(STANDBYS)
@@ -73,7 +73,7 @@ class Harness:
                     self._generation(kinds[first : first + FAULTS_A_GENERATION], drivers)
             except TableflowError as error:
                 self._report.problems.append(str(error))
-        self._report.seconds = time.monotonic() - started
+        self._report.seconds = time.monotonic() - started_at
         return self._report
 
     def _generation(self, kinds: Sequence[str], drivers: Drivers) -> None:
@@ -113,7 +113,7 @@ class Harness:
         self._on_fault(fault)
 
     def _recover(self, arena: Arena, generation: Generation, sample: int = 0) -> Findings:
-        """A run that nothing happens to must bring the tables up to where the logs are now."""
+        """An undisturbed run must bring the tables up to where the logs are now."""
         ends = generation.judge.ends()
         self._catch_up(arena)
         return generation.judge.compare(ends, sample)
@@ -133,16 +133,16 @@ class Harness:
             self._note_errors(driver)
             return driver
 
-        failed = poll_until(
-            lambda failed: failed is None,
+        failed_run = poll_until(
+            lambda driver: driver is None,
             failed_driver,
             every=PAUSE_SECONDS,
             looks=ATTEMPTS_TO_CATCH_UP,
         )
-        if failed is not None:
+        if failed_run is not None:
             raise TableflowError(
                 "All servers answer, and yet no run could bring the tables up to date:"
-                f" {failed.complaint()}",
+                f" {failed_run.complaint()}",
                 f"Read the drivers' logs in {self._folder / 'drivers'}",
             )
 
@@ -154,7 +154,7 @@ class Harness:
                 self._report.complaints[complaint] += 1
 
     def _environment(self) -> dict[str, str]:
-        """What leads a driver to this harness's topics, servers and Dagster instance."""
+        """Points a driver at this harness's topics, servers and Dagster instance."""
         home = self._folder / "dagster"
         home.mkdir(parents=True, exist_ok=True)
         (home / "dagster.yaml").write_text(_DAGSTER_YAML)

@@ -1,4 +1,4 @@
-"""After every fault: is each record there, exactly once, and is the table where the log is?"""
+"""After every fault: is each record there exactly once, and has the table reached the end of the log?"""
 
 from __future__ import annotations
 
@@ -29,23 +29,25 @@ class Findings:
         return self == NOTHING_WRONG
 
     def __add__(self, other: Findings) -> Findings:
-        return self._combined(other, lambda ours, theirs: ours + theirs)
+        return self._combined(other, lambda a, b: a + b)
 
     def beyond(self, known: Findings) -> Findings:
-        """What came on top of what was known."""
+        """What was added on top of the known findings."""
         return self._combined(known, lambda now, before: max(0, now - before))
 
-    def _combined(self, other: Findings, how: Callable[[int, int], int]) -> Findings:
+    def _combined(self, other: Findings, combine: Callable[[int, int], int]) -> Findings:
         names = [field.name for field in fields(self)]
-        return Findings(**{name: how(getattr(self, name), getattr(other, name)) for name in names})
+        return Findings(
+            **{name: combine(getattr(self, name), getattr(other, name)) for name in names}
+        )
 
 
 NOTHING_WRONG = Findings()
 
 
 def verify_topic(tableflow: Tableflow, topic: str, sample: int) -> Sequence[PartitionResult]:
-    known, registry = tableflow.topic(topic), tableflow.registry
-    return verify(tableflow.log, tableflow.catalog, known, registry=registry, sample=sample)
+    spec, registry = tableflow.topic(topic), tableflow.registry
+    return verify(tableflow.log, tableflow.catalog, spec, registry=registry, sample=sample)
 
 
 def compare_formats(tableflow: Tableflow, topic: str) -> int:
@@ -53,9 +55,9 @@ def compare_formats(tableflow: Tableflow, topic: str) -> int:
 
 
 class Judge:
-    """Compares whole tables with whole logs, and both formats of each with one another.
+    """Compares whole tables with whole logs, and the two formats of each table with each other.
 
-    Every difference is charged to the fault it came with.
+    Every difference is charged to the fault it appeared with.
     """
 
     def __init__(
@@ -73,11 +75,11 @@ class Judge:
         self.dead_letters = dict.fromkeys(self._names, 0)
 
     def ends(self) -> dict[str, Offsets]:
-        """Where the logs end now: a table that is brought up from here on must have all of it."""
+        """Where the logs end now: a table brought up to date after this must have reached them."""
         return self._tableflow().log.ends(self._names)
 
     def behind(self) -> list[str]:
-        """The topics that have something which their table does not have."""
+        """The topics with records that their tables do not have yet."""
         tableflow = self._tableflow()
         behind = []
         for name, end in tableflow.log.ends(self._names).items():
@@ -89,35 +91,35 @@ class Judge:
         return behind
 
     def compare(self, ends: Mapping[str, Offsets], sample: int = 0) -> Findings:
-        """What is wrong now and was not before; of a sample of rows, also the values."""
+        """What is wrong now but was not before; also compares the values of a sample of rows."""
         tableflow = self._tableflow()
-        found, records = NOTHING_WRONG, 0
+        findings, records = NOTHING_WRONG, 0
         for name in self._names:
             results = self._verify(tableflow, name, sample)
             now = _total(results) + Findings(mirror=self._compare_formats(tableflow, name))
-            found += now.beyond(self._known[name])
-            found += Findings(missing=_not_reached(results, ends.get(name, {})))
+            findings += now.beyond(self._known[name])
+            findings += Findings(missing=_not_reached(results, ends.get(name, {})))
             self._known[name] = now
             self.dead_letters[name] = sum(result.dead_letters for result in results)
             records += sum(result.records for result in results)
         self.records = records
-        return found
+        return findings
 
     def _tableflow(self) -> Tableflow:
-        # A new one each time: what a restarted server has forgotten, no old connection knows.
+        # A new one each time: old connections do not survive a server's restart.
         return Tableflow(self._settings)
 
 
 def _total(results: Sequence[PartitionResult]) -> Findings:
     total = NOTHING_WRONG
     for result in results:
-        # A row with other values than its record, or a ledger with a gap, is not as expected either.
+        # A row whose values differ from its record, or a ledger with a gap, is unexpected, too.
         unexpected = result.unexpected + result.differing + (not result.ledger_ok)
         total += Findings(result.missing, result.duplicated, unexpected)
     return total
 
 
 def _not_reached(results: Sequence[PartitionResult], end: Offsets) -> int:
-    """Offsets that the log had and the table has not read: `verify` looks only at what it has."""
+    """Offsets in the log that the table has not read: `verify` only looks at those it has."""
     committed = {result.partition: result.committed for result in results}
     return sum(max(0, offset - committed.get(partition, 0)) for partition, offset in end.items())

@@ -1,4 +1,4 @@
-"""Which faults there are, and in which order a seed deals them out."""
+"""The kinds of faults, and the order in which a seed deals them out."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from tableflow_assets.base.boundary import BOUNDARIES, Boundary
 
 SERVERS = ("spark", "kafka", "registry", "seaweed")
-# The servers that maintenance needs, killed while it works: by kind.
+# By kind: the servers that maintenance needs, killed while it works.
 MAINTAINING_SERVERS = {"spark_maintaining": "spark", "seaweed_maintaining": "seaweed"}
-# Reached by maintenance alone, and not by a run.
+# Only reached by maintenance, not by a run.
 OF_MAINTENANCE: tuple[Boundary, ...] = ("compacting", "compacted", "expiring", "expired")
 
 
@@ -45,14 +45,14 @@ GROUPS: dict[str, tuple[str, ...]] = {"all": KINDS, "path": PATH, "maintenance":
 
 
 def without_servers(kinds: Sequence[str]) -> tuple[str, ...]:
-    """Those that can be done on servers which are not ours to kill."""
+    """The kinds that work on servers which are not ours to kill."""
     return tuple(kind for kind in kinds if kind not in (*SERVERS, *MAINTAINING_SERVERS))
 
 
 def schedule(seed: int, kills: int, kinds: Sequence[str] = KINDS) -> list[str]:
-    """Round after round, each with every kind in an order of its own: no kind falls behind."""
+    """Rounds with every kind once, each round in its own order, so that no kind falls behind."""
     chance = random.Random(seed)  # noqa: S311  (to be repeated, not to be secret)
-    chosen: list[str] = []
-    while len(chosen) < kills:
-        chosen += chance.sample(kinds, len(kinds))
-    return chosen[:kills]
+    faults: list[str] = []
+    while len(faults) < kills:
+        faults += chance.sample(kinds, len(kinds))
+    return faults[:kills]

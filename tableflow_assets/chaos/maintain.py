@@ -1,4 +1,4 @@
-"""Maintenance as rough as can be: everything at once, and all that may go goes at once."""
+"""Maintenance at its roughest: every step at once, and everything that may go is removed immediately."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tableflow_assets.operate.maintenance.orphans import remove_orphans
 from tableflow_assets.operate.retention import drop_old_windows
 from tableflow_assets.table.handle import TableHandle
 
-# Whatever a run has written without committing it is younger: an older run counts as hung.
+# A live run's uncommitted files are younger than this: an older run counts as hung.
 ORPHANS_OLDER_THAN = timedelta(seconds=HUNG_AFTER_SECONDS + 30)
 
 

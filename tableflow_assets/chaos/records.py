@@ -1,4 +1,4 @@
-"""What the harness's producers send: framed Avro, and bytes that are none."""
+"""What the harness's producers send: framed Avro, and bytes that are not Avro."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ _PARSED = fastavro.parse_schema(SCHEMA)
 class Message:
     key: bytes | None
     value: bytes | None
-    timestamp_ms: int = 0  # 0: when it is sent
+    timestamp_ms: int = 0  # 0: the time of sending
 
 
 class Messages:
-    """A topic's records, numbered; the same seed makes the same ones."""
+    """A topic's numbered records; the same seed gives the same records."""
 
     def __init__(self, topic: ChaosTopic, schema_id: int, seed: int) -> None:
         self._topic = topic
@@ -53,8 +53,8 @@ class Messages:
 
     def bad(self) -> Message:
         """No Avro at all, an unknown schema, or data that ends too early."""
-        broken = (b"not framed", b"\x00\x7f\xff\xff\xff data", self._header + b"\x02")
-        return Message(None, self._chance.choice(broken))
+        values = (b"not framed", b"\x00\x7f\xff\xff\xff data", self._header + b"\x02")
+        return Message(None, self._chance.choice(values))
 
     def _timestamp(self) -> int:
         is_old = self._topic.old_share and self._chance.random() < self._topic.old_share
@@ -69,12 +69,12 @@ class Messages:
 
 
 def create_topics(topics: tuple[ChaosTopic, ...], settings: Settings) -> dict[str, int]:
-    """Create the topics, register their schema; its id by topic."""
+    """Create the topics and register their schema; returns its id by topic."""
     address = connections.kafka_address(settings)
     admin = AdminClient({"bootstrap.servers": address, "log_level": 0})
-    wanted = [NewTopic(topic.name, topic.partitions, 1) for topic in topics]
+    new_topics = [NewTopic(topic.name, topic.partitions, 1) for topic in topics]
     try:
-        for creation in admin.create_topics(wanted).values():
+        for creation in admin.create_topics(new_topics).values():
             creation.result(timeout=SECONDS_TO_ANSWER)
     except (KafkaException, TimeoutError) as error:
         reason = str(error) or f"no answer within {SECONDS_TO_ANSWER} s"

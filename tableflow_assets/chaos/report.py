@@ -1,4 +1,4 @@
-"""What the faults came to, by kind and in all."""
+"""The outcome of the faults, by kind and in total."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tableflow_assets.chaos.kinds import AT_BOUNDARY
 
 @dataclass(frozen=True)
 class Fault:
-    """One fault, and what was wrong after it."""
+    """One fault and what was wrong after it."""
 
     kind: str
     hit: bool
@@ -33,9 +33,9 @@ class Report:
     records: int = 0
     dead_letters: int = 0
     seconds: float = 0.0
-    problems: list[str] = field(default_factory=list)  # what else may not be
-    complaints: Counter[str] = field(default_factory=Counter)  # of drivers whose server was away
-    crashes: Counter[str] = field(default_factory=Counter)  # the same, without a name
+    problems: list[str] = field(default_factory=list)  # anything else that must not happen
+    complaints: Counter[str] = field(default_factory=Counter)  # of drivers whose server was down
+    crashes: Counter[str] = field(default_factory=Counter)  # the same, but unexpected errors
 
     @property
     def kills(self) -> int:
@@ -55,15 +55,15 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        """All faults happened as planned, and nothing came of them."""
-        wanted = {AT_BOUNDARY[kind] for kind in self.planned if kind in AT_BOUNDARY}
+        """All faults happened as planned and did no harm."""
+        boundaries = {AT_BOUNDARY[kind] for kind in self.planned if kind in AT_BOUNDARY}
         return (
             self.kills == len(self.planned) > 0
             and self.records > 0
             and self.findings.ok
             and not self.hung
             and not self.problems
-            and wanted <= self.boundaries_hit.keys()
+            and boundaries <= self.boundaries_hit.keys()
         )
 
     def by_kind(self) -> dict[str, dict[str, int]]:
@@ -71,13 +71,13 @@ class Report:
 
     def _of(self, kind: str) -> dict[str, int]:
         faults = [fault for fault in self.faults if fault.kind == kind]
-        found = sum((fault.findings for fault in faults), NOTHING_WRONG)
+        findings = sum((fault.findings for fault in faults), NOTHING_WRONG)
         return {
             "kills": sum(fault.hit for fault in faults),
-            "missing": found.missing,
-            "duplicated": found.duplicated,
-            "unexpected": found.unexpected,
-            "mirror": found.mirror,
+            "missing": findings.missing,
+            "duplicated": findings.duplicated,
+            "unexpected": findings.unexpected,
+            "mirror": findings.mirror,
             "hung": sum(fault.hung for fault in faults),
         }
 

@@ -1,4 +1,4 @@
-"""Killing a server of a stack, exactly the process that its supervisor has on record."""
+"""Killing a server of a stack: exactly the process that its supervisor has on record."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ def kill_server(stack: Supervisor, name: str) -> bool:
     if process is None:
         return False
     try:
-        process.kill()  # psutil looks at the start time again: a reused pid is left alone
+        process.kill()  # psutil checks the start time again, so that a reused pid is left alone
     except psutil.NoSuchProcess:
         return False
-    # Its end is the supervisor's to collect.
+    # The supervisor reaps it.
     poll_until(lambda process: process is None, record.find, every=POLL_SECONDS)
     return True
 
 
 def await_servers(stack: Supervisor) -> None:
-    """Until every server lives and has done a real piece of work since its last start."""
+    """Wait until every server is alive and has answered a real request since its last start."""
 
     def servers_away() -> list[str]:
         return [name for name in list(stack.state.processes) if not _is_there(stack, name)]
@@ -44,5 +44,5 @@ def await_servers(stack: Supervisor) -> None:
 
 
 def _is_there(stack: Supervisor, name: str) -> bool:
-    # In this order: a dead process is still called ready until the supervisor looks again.
+    # In this order: a dead process still counts as ready until the supervisor looks again.
     return stack.state.processes[name].find() is not None and stack.is_ready(name)

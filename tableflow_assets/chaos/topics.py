@@ -17,12 +17,12 @@ class ChaosTopic:
     partitions: int
     producer: Literal["plain", "transactional"] = "plain"
     mode: Mode = "append"
-    bad_records: bool = False  # one that cannot be decoded before every fault
+    bad_records: bool = False  # send one undecodable record before every fault
     abort_share: float = 0.0  # of the transactions
-    keys: int = 0  # distinct ones; 0: no key at all
+    keys: int = 0  # how many distinct keys; 0: no keys at all
     tombstone_share: float = 0.0  # of the records
-    key_buckets: int = 1  # few files: after every fault the whole table is read
-    old_share: float = 0.0  # of the records: older than `retention`, so that maintenance drops them
+    key_buckets: int = 1  # few files, because the whole table is read after every fault
+    old_share: float = 0.0  # of the records: older than `retention`, for maintenance to drop
 
 
 TOPICS: tuple[ChaosTopic, ...] = (
@@ -37,7 +37,7 @@ OLD = timedelta(days=4)
 
 
 def topics_of_a_run() -> tuple[ChaosTopic, ...]:
-    """Under names of their own: what an earlier run left in a folder is not this run's to judge."""
+    """Under unique names, so that a run does not judge what an earlier one left in the folder."""
     run = uuid.uuid4().hex[:8]
     return tuple(replace(topic, name=f"chaos-{topic.name}-{run}") for topic in TOPICS)
 
@@ -49,5 +49,5 @@ def options_of(topic: ChaosTopic) -> TopicOptions:
 
 
 def settings_for(topics: tuple[ChaosTopic, ...], settings: Settings) -> Settings:
-    """The same servers, with these topics alone."""
+    """The same servers, with only these topics."""
     return settings.model_copy(update={"topics": {t.name: options_of(t) for t in topics}})

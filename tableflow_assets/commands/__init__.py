@@ -1,1 +1,1 @@
-"""What `tableflow` does, one file a family of commands."""
+"""What `tableflow` does, one file per family of commands."""

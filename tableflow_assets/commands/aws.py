@@ -46,14 +46,14 @@ def policy(
     settings = load_settings()
     catalog, block = _glue_catalog(settings, name)
     if trust is not None or kind == "caller":
-        found = _of_role(catalog, block, trust)
+        document = _of_role(catalog, block, trust)
     else:
-        found = _of_tables(kind, _scope(settings, catalog, block, account))
+        document = _of_tables(kind, _scope(settings, catalog, block, account))
     if as_json:
-        click.echo(json.dumps(found))
+        click.echo(json.dumps(document))
         return
     click.secho(_FOR["trust" if trust is not None else kind], bold=True, err=True)
-    click.echo(json.dumps(found, indent=2))
+    click.echo(json.dumps(document, indent=2))
 
 
 def _of_tables(kind: Kind, scope: Scope) -> Policy:
@@ -95,17 +95,17 @@ def _scope(settings: Settings, catalog: str, block: GlueSettings, account: str |
 
 
 def _locations(settings: Settings) -> tuple[str, ...]:
-    """The warehouse, and the buckets or folders that some topics have for themselves."""
+    """The warehouse, and the buckets or folders of topics that have their own."""
     from tableflow_assets.stack.seaweed import BUCKET
 
     warehouse = settings.warehouse.location if settings.warehouse else f"s3://{BUCKET}/"
     options = (settings.defaults, *settings.topics.values())
-    own = sorted({one.location for one in options if one.location})
-    return (warehouse, *own)
+    locations = sorted({option.location for option in options if option.location})
+    return (warehouse, *locations)
 
 
 def _cluster_id(settings: Settings, catalog: str) -> str:
-    """Of the Kafka cluster, by which the database is called if the settings call it nothing else."""
+    """The Kafka cluster's id, after which the database is named unless the settings name it."""
     from tableflow_assets.tableflow import Tableflow
 
     try:
@@ -118,14 +118,16 @@ def _cluster_id(settings: Settings, catalog: str) -> str:
 
 
 def _glue_catalog(settings: Settings, name: str | None) -> tuple[str, GlueSettings]:
-    known = {key: one for key, one in settings.catalogs.items() if isinstance(one, GlueSettings)}
-    if not known:
+    glue_catalogs = {
+        key: block for key, block in settings.catalogs.items() if isinstance(block, GlueSettings)
+    }
+    if not glue_catalogs:
         raise SettingsError(
             "The settings name no Glue catalog.",
             "Add one under `catalogs:` in tableflow.yaml: see docs/catalog-glue.md.",
         )
-    if name is None and len(known) == 1:
-        return next(iter(known.items()))
-    if name in known:
-        return name, known[name]
-    raise click.UsageError(f"Say which Glue catalog: --catalog {' | '.join(sorted(known))}")
+    if name is None and len(glue_catalogs) == 1:
+        return next(iter(glue_catalogs.items()))
+    if name in glue_catalogs:
+        return name, glue_catalogs[name]
+    raise click.UsageError(f"Say which Glue catalog: --catalog {' | '.join(sorted(glue_catalogs))}")

@@ -158,10 +158,13 @@ def products(short: int, long_: int, per_day: int, rounds: int, as_json: bool) -
     if as_json:
         print_json(result)
         return
-    shown = [*result["products"], result["all_together"]]
+    products_and_total = [*result["products"], result["all_together"]]
     print_table(
         f"A new day of {per_day} orders and bookings; wanted is a ratio of at most"
         f" {result['wanted_ratio']}",
         ["product", f"after {short} days, s", f"after {long_} days, s", "ratio"],
-        [[one["product"], one["short"], one["long"], one["ratio"]] for one in shown],
+        [
+            [product["product"], product["short"], product["long"], product["ratio"]]
+            for product in products_and_total
+        ],
     )

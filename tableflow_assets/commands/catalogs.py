@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tableflow_assets.settings.settings import Topic
     from tableflow_assets.tableflow import Tableflow
 
-AT_ONCE = 8  # tables that are asked about
+AT_ONCE = 8  # tables asked about in parallel
 
 
 @click.group(invoke_without_command=True)
@@ -33,8 +33,8 @@ def catalogs(context: click.Context, as_json: bool) -> None:
         from tableflow_assets.tableflow import Tableflow
 
         tableflow = Tableflow(load_settings())
-        found = _each(tableflow, (), lambda publisher, topic: publisher.look(topic))
-        _show(found, as_json, owner=_owner(tableflow))
+        statuses = _each(tableflow, (), lambda publisher, topic: publisher.look(topic))
+        _show(statuses, as_json, owner=_owner(tableflow))
 
 
 @catalogs.command()
@@ -42,11 +42,11 @@ def catalogs(context: click.Context, as_json: bool) -> None:
 @json_option
 def publish(topics: tuple[str, ...], as_json: bool) -> None:
     """Let the catalogs show the tables as they are now; exit 1 if one does not."""
-    found = _each(
+    statuses = _each(
         _connected(), topics, lambda publisher, topic: publisher.publish(topic, patient=True)
     )
-    _show(found, as_json)
-    sys.exit(any(one.state == "failed" for one in found))
+    _show(statuses, as_json)
+    sys.exit(any(status.state == "failed" for status in statuses))
 
 
 @catalogs.command()
@@ -56,13 +56,13 @@ def publish(topics: tuple[str, ...], as_json: bool) -> None:
 def check(topics: tuple[str, ...], repair: bool, as_json: bool) -> None:
     """Compare what the catalogs say with the tables; exit 1 if anything differs."""
     tableflow = _connected()
-    found = _each(tableflow, topics, lambda publisher, topic: publisher.look(topic))
-    if repair and not all(map(_is_well, found)):
+    statuses = _each(tableflow, topics, lambda publisher, topic: publisher.look(topic))
+    if repair and not all(map(_is_well, statuses)):
         _each(tableflow, topics, lambda publisher, topic: publisher.repair(topic))
-        found = _each(tableflow, topics, lambda publisher, topic: publisher.look(topic))
+        statuses = _each(tableflow, topics, lambda publisher, topic: publisher.look(topic))
     unwanted = [] if topics else tableflow.publisher.unwanted(tableflow.tables())
-    _show(found, as_json, unwanted)
-    sys.exit(not all(map(_is_well, found)) or bool(unwanted))
+    _show(statuses, as_json, unwanted)
+    sys.exit(not all(map(_is_well, statuses)) or bool(unwanted))
 
 
 @catalogs.command()
@@ -72,16 +72,16 @@ def unpublish(yes: bool, as_json: bool) -> None:
     """Take out of the catalogs what the settings no longer want there. All data stays."""
     tableflow = _connected()
     for catalog in tableflow.publisher.catalogs:
-        catalog.probe()  # else one that is away would look as if it showed nothing
+        catalog.probe()  # an unreachable one would look as if it showed nothing
     unwanted = tableflow.publisher.unwanted(tableflow.tables())
     if unwanted and not yes:
-        for one in unwanted:
-            click.echo(f"{one.catalog}: {one.listed_as} (of {one.topic})", err=True)
+        for status in unwanted:
+            click.echo(f"{status.catalog}: {status.listed_as} (of {status.topic})", err=True)
         click.confirm("No longer show them there? Their data stays.", abort=True, err=True)
-    for one in unwanted:
-        tableflow.publisher.unpublish(one)
+    for status in unwanted:
+        tableflow.publisher.unpublish(status)
     if as_json:
-        print_json([one.to_json() for one in unwanted])
+        print_json([status.to_json() for status in unwanted])
     else:
         click.echo(f"{len(unwanted)} taken out")
 
@@ -110,57 +110,59 @@ def _each(
     topics: tuple[str, ...],
     act: Callable[[Publisher, Topic], list[CatalogStatus]],
 ) -> list[CatalogStatus]:
-    publisher, chosen = tableflow.publisher, tableflow.tables(topics)
-    with ThreadPoolExecutor(AT_ONCE) as pool:  # most of it is waiting for answers
-        found = pool.map(lambda topic: act(publisher, topic), chosen)
-        return [standing for standings in found for standing in standings]
+    publisher, tables = tableflow.publisher, tableflow.tables(topics)
+    with ThreadPoolExecutor(AT_ONCE) as pool:  # most of the time goes into waiting for answers
+        statuses_by_table = pool.map(lambda topic: act(publisher, topic), tables)
+        return [status for statuses in statuses_by_table for status in statuses]
 
 
-def _is_well(standing: CatalogStatus) -> bool:
-    """In step, or nothing to be in step with: no table yet, or none of its formats."""
-    return standing.is_in_step or (standing.state == "pending" and not standing.can_be_shown)
+def _is_well(status: CatalogStatus) -> bool:
+    """In step, or with nothing to show: no table yet, or none in a format that the catalog shows."""
+    return status.is_in_step or (status.state == "pending" and not status.can_be_shown)
 
 
 def _show(
-    found: Sequence[CatalogStatus],
+    statuses: Sequence[CatalogStatus],
     as_json: bool,
     unwanted: Iterable[CatalogStatus] = (),
     owner: list[object] | None = None,
 ) -> None:
-    of_catalogs = [*([owner] if owner else []), *_by_catalog(found)]
+    of_catalogs = [*([owner] if owner else []), *_by_catalog(statuses)]
     if as_json:
         print_json(
             {
                 "catalogs": [dict(zip(_COLUMNS, row, strict=True)) for row in of_catalogs],
-                "tables": [one.to_json() for one in found],
-                "unwanted": [one.to_json() for one in unwanted],
+                "tables": [status.to_json() for status in statuses],
+                "unwanted": [status.to_json() for status in unwanted],
             }
         )
         return
     print_table("Catalogs", _COLUMNS, of_catalogs)
     rows = [
         [
-            one.topic,
-            one.catalog,
-            one.state,
-            one.listed_as,
-            one.snapshot,
-            one.behind,
-            None if one.lag_seconds is None else f"{one.lag_seconds:.0f} s",
-            "; ".join(f"{d.what}: {d.listed} → {d.wanted}" for d in one.differences if d.listed),
+            status.topic,
+            status.catalog,
+            status.state,
+            status.listed_as,
+            status.snapshot,
+            status.behind,
+            None if status.lag_seconds is None else f"{status.lag_seconds:.0f} s",
+            "; ".join(f"{d.what}: {d.listed} → {d.wanted}" for d in status.differences if d.listed),
         ]
-        for one in found
+        for status in statuses
     ]
     columns = ["topic", "catalog", "state", "listed as", "snapshot", "behind", "lag", "differs"]
     if rows:
         print_table("Tables", columns, rows)
-    for one in found:
-        if one.state == "failed":
-            problem = f"[red]{escape(one.topic)} in {escape(one.catalog)}[/]: {escape(one.reason)}"
+    for status in statuses:
+        if status.state == "failed":
+            problem = f"[red]{escape(status.topic)} in {escape(status.catalog)}[/]: {escape(status.reason)}"
             console.print(problem, highlight=False, soft_wrap=True)
-            console.print(f"  Next step: {escape(one.next_step)}", highlight=False, soft_wrap=True)
-    for one in unwanted:
-        text = f"{one.catalog} still shows {one.listed_as}, which the settings do not want there."
+            console.print(
+                f"  Next step: {escape(status.next_step)}", highlight=False, soft_wrap=True
+            )
+    for status in unwanted:
+        text = f"{status.catalog} still shows {status.listed_as}, which the settings do not want there."
         console.print(escape(text), highlight=False, soft_wrap=True)
         console.print("  Next step: tableflow catalogs unpublish", highlight=False)
 
@@ -168,14 +170,23 @@ def _show(
 _COLUMNS = ["catalog", "type", "state", "tables", "behind", "failed"]
 
 
-def _by_catalog(found: Sequence[CatalogStatus]) -> list[list[object]]:
+def _by_catalog(statuses: Sequence[CatalogStatus]) -> list[list[object]]:
     from tableflow_assets.publish.status import state_of_all
 
     rows: list[list[object]] = []
-    for name in dict.fromkeys(one.catalog for one in found):
-        its = [one for one in found if one.catalog == name]
-        shown = [one for one in its if one.state == "connected"]
-        failed = [one for one in its if one.state == "failed"]
-        behind = sum(1 for one in shown if one.behind)
-        rows.append([name, its[0].kind, state_of_all(its), len(shown), behind, len(failed)])
+    for name in dict.fromkeys(status.catalog for status in statuses):
+        in_catalog = [status for status in statuses if status.catalog == name]
+        connected = [status for status in in_catalog if status.state == "connected"]
+        failures = [status for status in in_catalog if status.state == "failed"]
+        behind = sum(1 for status in connected if status.behind)
+        rows.append(
+            [
+                name,
+                in_catalog[0].kind,
+                state_of_all(in_catalog),
+                len(connected),
+                behind,
+                len(failures),
+            ]
+        )
     return rows

@@ -1,4 +1,4 @@
-"""`tableflow chaos`: kill everything, again and again, and count what got lost or came twice."""
+"""`tableflow chaos`: kill everything, again and again, and count what was lost or duplicated."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def run_chaos(
     faults: str,
     on_fault: Callable[[Fault], None] = lambda _: None,
 ) -> Report:
-    """On servers of its own, which are gone afterwards, whatever happens."""
+    """On servers of its own, which are stopped afterwards no matter what happens."""
     from tableflow_assets.chaos.harness import Harness
     from tableflow_assets.chaos.kinds import GROUPS, schedule
     from tableflow_assets.stack.stack import Stack
@@ -85,8 +85,14 @@ def run_chaos(
 def _print(report: Report) -> None:
     columns = ["kind", "kills", "missing", "duplicated", "unexpected", "mirror", "hung"]
     rows = [[kind, *of.values()] for kind, of in report.by_kind().items()]
-    found = report.findings
-    total = [found.missing, found.duplicated, found.unexpected, found.mirror, report.hung]
+    findings = report.findings
+    total = [
+        findings.missing,
+        findings.duplicated,
+        findings.unexpected,
+        findings.mirror,
+        report.hung,
+    ]
     print_table(f"Faults of seed {report.seed}", columns, [*rows, ["all", report.kills, *total]])
     for problem in report.problems:
         console.print(f"[red]{escape(problem)}[/]", highlight=False)

@@ -20,11 +20,11 @@ def config() -> None:
 def check(as_json: bool) -> None:
     """Read tableflow.yaml; name every mistake with its line."""
     settings = load_settings()
-    known = {"file": str(settings.file or "built in"), "entries": list(settings.topics)}
+    summary = {"file": str(settings.file or "built in"), "entries": list(settings.topics)}
     if as_json:
-        print_json({"ok": True, **known})
+        print_json({"ok": True, **summary})
     else:
-        click.echo(f"{known['file']} is valid: {len(settings.topics)} topics and patterns")
+        click.echo(f"{summary['file']} is valid: {len(settings.topics)} topics and patterns")
 
 
 @config.command()

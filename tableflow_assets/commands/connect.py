@@ -42,24 +42,24 @@ def connect(engine: str, role: str, show_secrets: bool, as_json: bool) -> None:
     from tableflow_assets.query.snippets import published
 
     settings = load_settings()
-    chosen = cast("Role", role)
+    typed_role = cast("Role", role)
     if engine in WITH_ITS_OWN:
-        text = published.snippet(cast("Engine", engine), settings, chosen)
+        text = published.snippet(cast("Engine", engine), settings, typed_role)
         answer: dict[str, Any] = {"engine": engine, "role": role, "snippet": text}
         notes = [PLACES[engine]]
     else:
         from tableflow_assets.query.snippets import access
 
-        found = access.access_of(settings, chosen, show_secrets=show_secrets)
-        found = access.with_example(found, access.example_table(settings))
-        text = _written(engine, found)
-        answer = {"engine": engine, "role": role, "snippet": text, "values": _values(found)}
-        notes = [PLACES[engine], *_about_secrets(found, engine)]
+        values = access.access_of(settings, typed_role, show_secrets=show_secrets)
+        values = access.with_example(values, access.example_table(settings))
+        text = _written(engine, values)
+        answer = {"engine": engine, "role": role, "snippet": text, "values": _values(values)}
+        notes = [PLACES[engine], *_about_secrets(values, engine)]
     if as_json:
         print_json(answer)
         return
     for note in notes:
-        click.secho(note, err=True, dim=True)  # so that the rest can go into a file, or a shell
+        click.secho(note, err=True, dim=True)  # stdout can then go straight into a file or a shell
     click.echo(text)
 
 
@@ -89,7 +89,7 @@ def _about_secrets(access: Access, engine: str) -> list[str]:
 
 
 def _values(access: Access) -> dict[str, str | None]:
-    """For those who fill in a form, such as the statements of the labs."""
+    """For filling in forms, or statements such as those of the labs."""
     from tableflow_assets.query.snippets.access import shown
 
     catalog, storage = access.catalog, access.storage

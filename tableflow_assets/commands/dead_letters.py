@@ -50,8 +50,8 @@ def list_letters(topic: str, error: str | None, limit: int, as_json: bool) -> No
     classes = letters.classes(error)
     single = letters.listed(limit, error) if as_json or error else []
     if as_json:
-        shown = [one.to_json() for one in classes]
-        print_json({"topic": topic, "classes": shown, "letters": single})
+        summaries = [error_class.to_json() for error_class in classes]
+        print_json({"topic": topic, "classes": summaries, "letters": single})
         return
     if not classes:
         of_class = f" of class {error!r}" if error else ""
@@ -66,11 +66,11 @@ def list_letters(topic: str, error: str | None, limit: int, as_json: bool) -> No
         for c in classes
     ]
     print_table(f"Dead letters of {topic}", [*columns, "for example at"], rows)
-    for one in classes:
-        _say(f"{one.error}: {one.message}")
+    for error_class in classes:
+        _say(f"{error_class.error}: {error_class.message}")
     if single:
         _show_single(single)
-    waiting = sum(one.waiting for one in classes)
+    waiting = sum(error_class.waiting for error_class in classes)
     if waiting:
         _say(f"One of them whole: tableflow dead-letters show {topic} {classes[0].example}")
         _say(f"Once they can be read: tableflow dead-letters replay {topic}")
@@ -99,15 +99,17 @@ def show(topic: str, place: str, as_json: bool) -> None:
     }
     if as_json:
         contents = {name: _as_hex(letter[name]) for name in ("key", "value")}
-        listed = [{"key": one["key"], "value": _as_hex(one["value"])} for one in headers]
-        print_json({"topic": topic, **whole, **contents, "headers": listed})
+        hex_headers = [
+            {"key": header["key"], "value": _as_hex(header["value"])} for header in headers
+        ]
+        print_json({"topic": topic, **whole, **contents, "headers": hex_headers})
         return
     for name in ("state", "error", "message", *sorted(set(whole) - {"state", "error", "message"})):
         _say(f"{name:<10} {whole[name]}")
     _show_bytes("key", letter["key"])
     _show_bytes("value", letter["value"])
-    for one in headers:
-        _show_bytes(f"header {one['key']!r}", one["value"])
+    for header in headers:
+        _show_bytes(f"header {header['key']!r}", header["value"])
 
 
 @dead_letters.command()
@@ -135,29 +137,29 @@ def replay(topic: str, error: str | None, dry_run: bool, as_json: bool) -> None:
         def on_step(name: str) -> None:
             progress.update(task, advance=1, description=f"{topic}: {name}")
 
-        done = replaying.replay(pipeline, error, run_id="cli", on_step=on_step)
-    _show_replayed(done, as_json)
+        result = replaying.replay(pipeline, error, run_id="cli", on_step=on_step)
+    _show_replayed(result, as_json)
 
 
-def _show_replayed(done: Replayed, as_json: bool) -> None:
+def _show_replayed(result: Replayed, as_json: bool) -> None:
     from tableflow_assets.decode.problems import explanation
 
     if as_json:
-        print_json(asdict(done))
+        print_json(asdict(result))
         return
-    did = "became rows" if done.is_done else "can be read by now"
-    _say(f"{done.topic}: {counted(done.letters, 'letter')} {did}.")
-    if done.unreadable:
-        rows = [[n, name, explanation(name)] for name, n in sorted(done.unreadable.items())]
+    did = "became rows" if result.is_done else "can be read by now"
+    _say(f"{result.topic}: {counted(result.letters, 'letter')} {did}.")
+    if result.unreadable:
+        rows = [[n, name, explanation(name)] for name, n in sorted(result.unreadable.items())]
         print_table("Still cannot be read", ["letters", "error", "which means"], rows)
-    if done.out_of_order:
+    if result.out_of_order:
         _say(
-            f"{done.out_of_order} letters can be read but stay aside: the log no longer holds what"
+            f"{result.out_of_order} letters can be read but stay aside: the log no longer holds what"
             " came after them, so nobody knows whether they are the last word on their keys. Write"
             " these records to the topic again; or rebuild the table from what the log holds, without"
-            f" them: tableflow rebuild {done.topic}"
+            f" them: tableflow rebuild {result.topic}"
         )
-    if done.letters and not done.is_done:
+    if result.letters and not result.is_done:
         _say("Nothing was changed. Without --dry-run they become rows.")
 
 
@@ -167,34 +169,34 @@ def _letters_of(topic: str) -> Letters:
     from tableflow_assets.tableflow import Tableflow
 
     tableflow = Tableflow(load_settings())
-    chosen = tableflow.topic(topic)
-    table = tableflow.catalog.find(chosen.table)
+    spec = tableflow.topic(topic)
+    table = tableflow.catalog.find(spec.table)
     if table is None or table.current_snapshot() is None:
-        refuse_a_vanished_table(tableflow.settings.state_dir, chosen, tableflow.catalog.namespace)
+        refuse_a_vanished_table(tableflow.settings.state_dir, spec, tableflow.catalog.namespace)
         raise TableflowError(
             f"The topic {topic!r} has no table yet.", f"Make it: tableflow materialize {topic}"
         )
-    return letters_of(tableflow.catalog, chosen, table)
+    return letters_of(tableflow.catalog, spec, table)
 
 
 def _show_single(letters: list[dict[str, Any]]) -> None:
     columns = ["at", "state", "written at (UTC)", "schema id", "run", "last seen (UTC)"]
     rows = [
         [
-            f"{one['partition']}:{one['offset']}",
-            one["state"],
-            _moment(one["timestamp"]),
-            one["schema_id"],
-            one["run_id"],
-            _moment(one["last_seen"]),
+            f"{letter['partition']}:{letter['offset']}",
+            letter["state"],
+            _moment(letter["timestamp"]),
+            letter["schema_id"],
+            letter["run_id"],
+            _moment(letter["last_seen"]),
         ]
-        for one in letters
+        for letter in letters
     ]
     print_table(f"The first {len(letters)}", columns, rows)
 
 
 def _show_bytes(name: str, data: bytes | None) -> None:
-    """As `hexdump` does: bytes on the left, what of them is text on the right."""
+    """Like `hexdump`: bytes on the left, their printable characters on the right."""
     if data is None:
         _say(f"{name}: none")
         return
@@ -215,6 +217,6 @@ def _moment(moment: Any) -> str:
 
 
 def _say(line: str) -> None:
-    """Not as markup, nor with control characters: what producers wrote is anybody's guess."""
+    """Without markup or control characters: producers may have written anything."""
     printable = "".join(c if c.isprintable() else "�" for c in line)
     console.print(printable, markup=False, highlight=False, soft_wrap=True)

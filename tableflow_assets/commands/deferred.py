@@ -1,4 +1,4 @@
-"""Commands that are imported when they are called: `tableflow --help` needs none of them."""
+"""Commands that are only imported when called: `tableflow --help` needs none of them."""
 
 from __future__ import annotations
 
@@ -27,5 +27,5 @@ class DeferredCommand(click.Command):
         parent: click.Context | None = None,
         **extra: Any,
     ) -> click.Context:
-        # The context belongs to the real command, and all that click does next goes through it.
+        # The context belongs to the real command, and everything click does next goes through it.
         return self.load().make_context(info_name, args, parent, **extra)

@@ -1,4 +1,4 @@
-"""`tableflow demo`: the whole path, on the embedded stack, from nothing."""
+"""`tableflow demo`: the whole path on the embedded stack, from scratch."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ def demo(once: bool, count: int, seed: int, as_json: bool) -> None:
         _once(count, seed, as_json)
         return
     console.print("Servers, Dagster and records that flow: about half a minute …")
-    # Ctrl-C is how it ends, and no failure: `make demo` would call it an error.
+    # Ctrl-C is the normal end; without this, `make demo` would report an error.
     with contextlib.suppress(KeyboardInterrupt), interrupted_once():
         _live(load_settings())
     console.print("Stopped. The data stays; `make demo` finds it again.")
 
 
 def _once(count: int, seed: int, as_json: bool) -> None:
-    """On a state folder of its own: a demo must neither need nor touch what is there."""
-    # The imports alone may take seconds the first time.
+    """In a state folder of its own: a demo must neither need nor touch existing data."""
+    # The imports alone can take seconds the first time.
     click.echo("Producing, materializing and verifying, on servers of its own …", err=True)
     from tableflow_assets.commands.once import run_once
 
@@ -117,7 +117,7 @@ class _Board:
             self._stack.wait()
 
     def await_first_rows(self, started: float) -> None:
-        """Ask DuckDB until a table has rows: that is when a user sees something."""
+        """Poll DuckDB until a table has rows: only then is there something to see."""
         from tableflow_assets.query.duckdb import connect_duckdb
         from tableflow_assets.tableflow import Tableflow
 

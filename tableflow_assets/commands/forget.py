@@ -51,10 +51,10 @@ def _show(report: Report, as_json: bool) -> None:
         print_json(report.to_json())
         return
     columns = ["from", "rows", "files with them", "snapshots", "tags and branches"]
-    found = {"table": report.table, "dead letters": report.dead_letters}
+    matches = {"table": report.table, "dead letters": report.dead_letters}
     rows = [
-        [name, one.rows, one.files, one.snapshots, " ".join(one.refs)]
-        for name, one in found.items()
+        [name, match.rows, match.files, match.snapshots, " ".join(match.refs)]
+        for name, match in matches.items()
     ]
     title = "Erased" if report.erased else "Would be erased"
     print_table(f"{title}: a key of {report.topic}", columns, rows)
@@ -69,13 +69,18 @@ def _show_log(report: Report) -> None:
         return
     columns = ["partition", "records", "not read yet", "first offsets"]
     rows = [
-        [one.partition, one.records, one.unread, ", ".join(map(str, one.first_offsets))]
-        for one in report.log
+        [
+            partition.partition,
+            partition.records,
+            partition.unread,
+            ", ".join(map(str, partition.first_offsets)),
+        ]
+        for partition in report.log
     ]
     print_table("Remains in the Kafka log", columns, rows)
     click.echo(
         "They stay in the log until retention removes them or, in a compacted topic, a tombstone"
         " with the same key does."
     )
-    if any(one.unread for one in report.log):
+    if any(partition.unread for partition in report.log):
         click.echo("Records that are not read yet will land in the table: run it again then.")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tableflow_assets.lake.catalog import RestCatalog
     from tableflow_assets.operate.history import State
 
-OWN_REFS = ("main", "tableflow_ledger")  # which say no more than that it is the current one
+OWN_REFS = ("main", "tableflow_ledger")  # these only say that it is the current one
 
 
 @click.command()
@@ -34,35 +34,37 @@ def history(topic: str, limit: int, also_unseen: bool, as_json: bool) -> None:
 
     tableflow = Tableflow(load_settings())
     table = tableflow.existing_table(tableflow.table(topic))
-    known = History(table, _delta_versions(tableflow.catalog, table))
-    states = known.states(limit, also_unseen=also_unseen)
+    table_history = History(table, _delta_versions(tableflow.catalog, table))
+    states = table_history.states(limit, also_unseen=also_unseen)
     webserver = webserver_of(tableflow.settings)
     if as_json:
-        print_json([one.to_json() | {"run_url": run_url(webserver, one.run_id)} for one in states])
+        print_json(
+            [state.to_json() | {"run_url": run_url(webserver, state.run_id)} for state in states]
+        )
         return
     _show(topic, states)
-    for run_id in dict.fromkeys(one.run_id for one in states):
+    for run_id in dict.fromkeys(state.run_id for state in states):
         if url := run_url(webserver, run_id):
             click.echo(f"Run {_short(run_id)}: {url}")
-    total = len(known.snapshots) if also_unseen else len(known.became_current)
+    total = len(table_history.snapshots) if also_unseen else len(table_history.became_current)
     if total > limit:
         click.echo(f"{total - limit} older states are not shown: --limit {total}")
 
 
 def webserver_of(settings: Settings) -> str | None:
-    """Where Dagster's UI is: as the settings say, or in the embedded stack while that runs."""
+    """The URL of Dagster's UI: from the settings, or the embedded stack's while it runs."""
     from tableflow_assets.stack.state import StackState
 
-    known = settings.dagster.webserver_url or os.environ.get("TABLEFLOW_WEBSERVER_URL")
-    if known:
-        return str(known).rstrip("/")
+    url = settings.dagster.webserver_url or os.environ.get("TABLEFLOW_WEBSERVER_URL")
+    if url:
+        return str(url).rstrip("/")
     state = StackState.load(settings.state_dir)
     is_up = state.running and "webserver" in state.processes
     return f"http://127.0.0.1:{state.ports['webserver']}" if is_up else None
 
 
 def run_url(webserver: str | None, run_id: str) -> str | None:
-    """Runs of the command line have no page in Dagster: their ids are not Dagster's."""
+    """Command line runs have no page in Dagster: their ids are not Dagster's."""
     try:
         return None if webserver is None else f"{webserver}/runs/{UUID(run_id)}"
     except ValueError:
@@ -74,7 +76,7 @@ def _delta_versions(catalog: RestCatalog, table: Table) -> Mapping[int, int]:
 
     try:
         return delta_versions(catalog, table)
-    except MirrorError as error:  # the history is Iceberg's all the same
+    except MirrorError as error:  # Iceberg's history does not depend on it
         click.secho(f"Without the versions of the Delta log: {error}", err=True)
         return {}
 
@@ -82,7 +84,7 @@ def _delta_versions(catalog: RestCatalog, table: Table) -> Mapping[int, int]:
 def _show(topic: str, states: list[State]) -> None:
     columns = ["snapshot", "since (UTC)", "operation", "rows", "files", "read up to", "run"]
     columns += ["delta", "tags and branches", ""]
-    print_table(f"History of {topic}", columns, [_row(one) for one in states])
+    print_table(f"History of {topic}", columns, [_row(state) for state in states])
 
 
 def _row(state: State) -> list[Any]:

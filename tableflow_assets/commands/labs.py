@@ -49,15 +49,15 @@ def produce(
     settings = load_settings()
     kafka = connections.kafka_address(settings)
     registry = connections.registry_address(settings)
-    chosen = tuple(filter(None, topics.split(","))) or lab.LAB_TOPICS
-    lab.ensure_topics(kafka, registry, chosen, partitions)
+    names = tuple(filter(None, topics.split(","))) or lab.LAB_TOPICS
+    lab.ensure_topics(kafka, registry, names, partitions)
 
     records: Iterator[LabRecord]
     if count is None:
-        records = lab.generate_live(seed, chosen)
+        records = lab.generate_live(seed, names)
     else:
         begin = start.replace(tzinfo=UTC) if start else lab.DEFAULT_START
-        records = lab.records(seed, count, begin, chosen)
+        records = lab.records(seed, count, begin, names)
     stop = threading.Event()
     for signal_number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(signal_number, lambda *_: stop.set())

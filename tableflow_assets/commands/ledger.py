@@ -28,15 +28,15 @@ def ledger(topic: str, limit: int, as_json: bool) -> None:
     from tableflow_assets.tableflow import Tableflow
 
     tableflow = Tableflow(load_settings())
-    chosen = tableflow.topic(topic)
-    table = tableflow.existing_table(chosen)
-    head = _head(table, chosen)
+    spec = tableflow.topic(topic)
+    table = tableflow.existing_table(spec)
+    head = _head(table, spec)
     entries = read_entries(table)
-    shown = [_entry(snapshot, entry) for snapshot, entry in entries[:limit]]
+    newest = [_entry(snapshot, entry) for snapshot, entry in entries[:limit]]
     if as_json:
-        print_json(head | {"entries": shown})
+        print_json(head | {"entries": newest})
         return
-    _show(head, shown)
+    _show(head, newest)
     if len(entries) > limit:
         click.echo(f"{len(entries) - limit} older entries are not shown: --limit {len(entries)}")
 
@@ -74,13 +74,13 @@ def _entry(snapshot: Snapshot, entry: Entry) -> dict[str, Any]:
         "kind": entry.kind,
         "run_id": entry.run_id,
         "partitions": partitions,
-        "records": sum(one["end"] - one["start"] for one in partitions.values()),
+        "records": sum(offsets["end"] - offsets["start"] for offsets in partitions.values()),
         "rows_added": int(summary.get("added-records", 0)),
     }
 
 
 def _show(head: dict[str, Any], entries: list[dict[str, Any]]) -> None:
-    lost = sum(one["to"] - one["from"] for one in head["lost"])
+    lost = sum(span["to"] - span["from"] for span in head["lost"])
     facts = {
         "cluster": head["cluster_id"],
         "topic id": head["topic_id"],
@@ -96,15 +96,15 @@ def _show(head: dict[str, Any], entries: list[dict[str, Any]]) -> None:
     columns = ["snapshot", "committed at (UTC)", "kind", "run", "offsets by partition"]
     rows = [
         [
-            str(one["snapshot_id"]),
-            one["committed_at"][:19].replace("T", " "),
-            one["kind"],
-            one["run_id"],
-            _moved(one["partitions"]),
-            one["records"],
-            one["rows_added"],
+            str(entry["snapshot_id"]),
+            entry["committed_at"][:19].replace("T", " "),
+            entry["kind"],
+            entry["run_id"],
+            _moved(entry["partitions"]),
+            entry["records"],
+            entry["rows_added"],
         ]
-        for one in entries
+        for entry in entries
     ]
     print_table("Entries", [*columns, "records", "rows added"], rows)
 
@@ -114,4 +114,4 @@ def _offsets(by_partition: Mapping[int, int]) -> str:
 
 
 def _moved(partitions: Mapping[int, Mapping[str, int]]) -> str:
-    return " ".join(f"{p}:{one['start']}→{one['end']}" for p, one in partitions.items())
+    return " ".join(f"{p}:{offsets['start']}→{offsets['end']}" for p, offsets in partitions.items())

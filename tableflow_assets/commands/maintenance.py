@@ -35,7 +35,7 @@ class _Age(click.ParamType[timedelta]):
 
 
 class _StatusByDefault(click.Group):
-    """Topics right after `maintenance` are those of its `status`."""
+    """Topics right after `maintenance` belong to its `status`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if not args or (args[0] not in self.commands and args[0] not in ctx.help_option_names):
@@ -61,24 +61,27 @@ def status(topics: tuple[str, ...], as_json: bool) -> None:
     from tableflow_assets.tableflow import Tableflow
 
     tableflow = Tableflow(load_settings())
-    found = [health(tableflow.catalog, topic) for topic in tableflow.tables(topics)]
+    tables = [health(tableflow.catalog, topic) for topic in tableflow.tables(topics)]
     if as_json:
-        print_json([one.to_json() for one in found])
+        print_json([table.to_json() for table in tables])
         return
     columns = ["window", "files", "small", "bytes", "rows", "dead rows", "delete files", "needs"]
-    for one in found:
+    for table in tables:
         rows = [
             [
                 *(window.name, window.files, window.small_files, window.bytes, window.rows),
                 *(window.dead_rows, window.delete_files),
                 window.why or ("being written" if window.is_newest else None),
             ]
-            for window in one.windows
+            for window in table.windows
         ]
-        title = f"{one.topic}: {counted(one.snapshots, 'snapshot')}, {counted(one.manifests, 'manifest')}"
+        title = (
+            f"{table.topic}: {counted(table.snapshots, 'snapshot')},"
+            f" {counted(table.manifests, 'manifest')}"
+        )
         print_table(title, columns, rows)
-        if one.needs:
-            print_table("Needs", ["what", "why"], [[need.kind, need.why] for need in one.needs])
+        if table.needs:
+            print_table("Needs", ["what", "why"], [[need.kind, need.why] for need in table.needs])
         else:
             click.echo("It needs nothing.")
 
@@ -103,7 +106,7 @@ def compact(
     """Write small files and dead rows anew, in the windows that need it."""
     from tableflow_assets.operate.maintenance.compact import compact as compact_table
 
-    done = [
+    results = [
         compact_table(
             handle,
             strategy=strategy,
@@ -116,12 +119,17 @@ def compact(
     columns = ["topic", "windows", "strategy", "files before", "after", "bytes", "seconds"]
     rows = [
         [
-            *(one.topic, _windows(one.windows, one.why), one.strategy, one.files_before),
-            *(one.files_after, one.bytes, one.seconds),
+            *(
+                result.topic,
+                _windows(result.windows, result.why),
+                result.strategy,
+                result.files_before,
+            ),
+            *(result.files_after, result.bytes, result.seconds),
         ]
-        for one in done
+        for result in results
     ]
-    _show("Would be compacted" if dry_run else "Compacted", columns, rows, done, as_json)
+    _show("Would be compacted" if dry_run else "Compacted", columns, rows, results, as_json)
 
 
 @maintenance.command()
@@ -136,20 +144,20 @@ def expire(
     """Remove old snapshots, and the files that only they refer to."""
     from tableflow_assets.operate.maintenance.expire import expire as expire_snapshots
 
-    done = [
+    results = [
         expire_snapshots(handle, older_than=older_than, dry_run=dry_run, force=force)
         for handle in _handles(topics)
     ]
     columns = ["table", "before (UTC)", "snapshots", "tags", "data files", "metadata files"]
     rows = [
         [
-            *(table.table, f"{one.before:%Y-%m-%d %H:%M:%S}", table.snapshots),
+            *(table.table, f"{result.before:%Y-%m-%d %H:%M:%S}", table.snapshots),
             *(" ".join(table.tags), table.data_files + table.delete_files, table.metadata_files),
         ]
-        for one in done
-        for table in one.tables
+        for result in results
+        for table in result.tables
     ]
-    _show("Would be expired" if dry_run else "Expired", columns, rows, done, as_json)
+    _show("Would be expired" if dry_run else "Expired", columns, rows, results, as_json)
 
 
 @maintenance.command()
@@ -164,20 +172,21 @@ def orphans(
     """Remove files that belong to nothing: left by what was killed half-way."""
     from tableflow_assets.operate.maintenance.orphans import remove_orphans
 
-    done = [
+    results = [
         remove_orphans(handle, older_than=older_than, dry_run=dry_run, force=force)
         for handle in _handles(topics)
     ]
     columns = ["topic", "files", "bytes", "older than (UTC)"]
     rows = [
-        [one.topic, len(one.files), one.bytes, f"{one.before:%Y-%m-%d %H:%M:%S}"] for one in done
+        [result.topic, len(result.files), result.bytes, f"{result.before:%Y-%m-%d %H:%M:%S}"]
+        for result in results
     ]
-    _show("Would be removed" if dry_run else "Removed", columns, rows, done, as_json)
-    for one in done if dry_run and not as_json else ():
-        for file in one.files[:ORPHANS_SHOWN]:
+    _show("Would be removed" if dry_run else "Removed", columns, rows, results, as_json)
+    for result in results if dry_run and not as_json else ():
+        for file in result.files[:ORPHANS_SHOWN]:
             click.echo(f"{file.modified:%Y-%m-%d %H:%M:%S}  {file.file}")
-        if len(one.files) > ORPHANS_SHOWN:
-            click.echo(f"… and {len(one.files) - ORPHANS_SHOWN} more; --json lists all")
+        if len(result.files) > ORPHANS_SHOWN:
+            click.echo(f"… and {len(result.files) - ORPHANS_SHOWN} more; --json lists all")
 
 
 @maintenance.command()
@@ -188,10 +197,10 @@ def manifests(topics: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
     """Merge the manifests that many small commits have left."""
     from tableflow_assets.operate.maintenance.manifests import rewrite_manifests
 
-    done = [rewrite_manifests(handle, dry_run=dry_run) for handle in _handles(topics)]
-    rows = [[one.topic, one.before, one.after] for one in done]
+    results = [rewrite_manifests(handle, dry_run=dry_run) for handle in _handles(topics)]
+    rows = [[result.topic, result.before, result.after] for result in results]
     title = "Manifests" if dry_run else "Rewritten"
-    _show(title, ["topic", "manifests before", "after"], rows, done, as_json)
+    _show(title, ["topic", "manifests before", "after"], rows, results, as_json)
 
 
 @maintenance.command()
@@ -209,43 +218,43 @@ def run(topics: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
 
         return on_step
 
-    done = [
+    results = [
         maintain(handle, dry_run=dry_run, on_step=tell(handle.spec.name))
         for handle in _handles(topics)
     ]
     columns = ["topic", "step", "state", "seconds", "why"]
     rows = [
-        [one.topic, step.kind, step.state, step.seconds, step.error or step.why]
-        for one in done
-        for step in one.steps
+        [result.topic, step.kind, step.state, step.seconds, step.error or step.why]
+        for result in results
+        for step in result.steps
     ]
-    _show("Would be done" if dry_run else "Done", columns, rows, done, as_json)
-    if any(one.failed for one in done):
+    _show("Would be done" if dry_run else "Done", columns, rows, results, as_json)
+    if any(result.failed for result in results):
         raise SystemExit(1)
 
 
 def _handles(names: tuple[str, ...]) -> list[TableHandle]:
-    """Of the tables asked for, which must be there; else of all that are."""
+    """The named tables, which must exist; without names, all that do."""
     from tableflow_assets.tableflow import Tableflow
 
     tableflow = Tableflow(load_settings())
     tables = tableflow.tables(names)
-    chosen = [table for table in tables if names or tableflow.catalog.find(table.table)]
-    return [tableflow.handle(table) for table in chosen]
+    existing = [table for table in tables if names or tableflow.catalog.find(table.table)]
+    return [tableflow.handle(table) for table in existing]
 
 
-def _windows(names: Iterable[str], why: Iterable[str]) -> str:
-    told = [
-        f"{name}: {reason}" if reason else name for name, reason in zip(names, why, strict=True)
+def _windows(names: Iterable[str], reasons: Iterable[str]) -> str:
+    lines = [
+        f"{name}: {reason}" if reason else name for name, reason in zip(names, reasons, strict=True)
     ]
-    return "\n".join(told)
+    return "\n".join(lines)
 
 
 def _show(
-    title: str, columns: list[str], rows: list[list[Any]], done: Iterable[Any], as_json: bool
+    title: str, columns: list[str], rows: list[list[Any]], results: Iterable[Any], as_json: bool
 ) -> None:
     if as_json:
-        print_json([one.to_json() for one in done])
+        print_json([result.to_json() for result in results])
     elif rows:
         print_table(title, columns, rows)
     else:

@@ -38,14 +38,14 @@ def mirror(topics: tuple[str, ...], check: bool, rows: bool, as_json: bool) -> N
     from tableflow_assets.tableflow import Tableflow
 
     tableflow = Tableflow(load_settings())
-    chosen = tableflow.tables(topics)
+    tables = tableflow.tables(topics)
     if check or rows:
-        compared = [_compare(tableflow, topic, rows) for topic in chosen]
-        _show_compared(compared, as_json)
-        sys.exit(0 if all(one.ok for one in compared) else 1)
-    results = [_catch_up(tableflow, topic) for topic in chosen]
+        comparisons = [_compare(tableflow, topic, rows) for topic in tables]
+        _show_compared(comparisons, as_json)
+        sys.exit(0 if all(comparison.ok for comparison in comparisons) else 1)
+    results = [_catch_up(tableflow, topic) for topic in tables]
     _show_mirrored(results, as_json)
-    sys.exit(1 if any(one["problem"] for one in results) else 0)
+    sys.exit(1 if any(result["problem"] for result in results) else 0)
 
 
 def _mirrored_table(tableflow: Tableflow, topic: ManagedTable) -> Table:
@@ -65,18 +65,18 @@ def _catch_up(tableflow: Tableflow, topic: ManagedTable) -> dict[str, Any]:
     from tableflow_assets.table.delta.mirror import catch_up
 
     table = _mirrored_table(tableflow, topic)
-    before, written, problem = mirror_status(tableflow.catalog, table), 0, ""
+    before, versions_written, problem = mirror_status(tableflow.catalog, table), 0, ""
     try:
-        written = catch_up(tableflow.catalog, table)
+        versions_written = catch_up(tableflow.catalog, table)
     except TableflowError as error:
         problem = str(error)
     after = mirror_status(tableflow.catalog, table)
     return {
         "topic": topic.name,
         "behind_before": before.behind,
-        "versions_written": written,
+        "versions_written": versions_written,
         "version": after.version,
-        # As text: JSON's numbers are shorter than Iceberg's.
+        # As text: Iceberg's ids do not fit into JavaScript's numbers.
         "snapshot": None if after.snapshot is None else str(after.snapshot),
         "problem": problem,
     }
@@ -102,28 +102,28 @@ def _show_mirrored(results: list[dict[str, Any]], as_json: bool) -> None:
         print_json(results)
         return
     columns = ["topic", "behind_before", "versions_written", "version", "snapshot"]
-    rows = [[one[name] for name in columns] for one in results]
+    rows = [[result[name] for name in columns] for result in results]
     print_table("Delta logs", [name.replace("_", " ") for name in columns], rows)
-    for one in results:
-        if one["problem"]:
-            _say(f"{one['topic']}: {one['problem']}")
+    for result in results:
+        if result["problem"]:
+            _say(f"{result['topic']}: {result['problem']}")
 
 
-def _show_compared(compared: list[Compared], as_json: bool) -> None:
+def _show_compared(comparisons: list[Compared], as_json: bool) -> None:
     if as_json:
-        print_json([one.to_json() for one in compared])
+        print_json([comparison.to_json() for comparison in comparisons])
         return
     columns = ["topic", "snapshot", "version", "files", "rows", "deleted_rows", "rows_compared"]
-    rows = [one.to_json() for one in compared]
+    rows = [comparison.to_json() for comparison in comparisons]
     names = [name.replace("_", " ") for name in columns]
     print_table(
         "Iceberg against Delta",
         [*names, "findings"],
         [[*(row[name] for name in columns), len(row["findings"])] for row in rows],
     )
-    for one in compared:
-        for finding in one.findings:
-            _say(f"{one.topic}, {finding.kind.replace('_', ' ')}: {finding.problem}")
+    for comparison in comparisons:
+        for finding in comparison.findings:
+            _say(f"{comparison.topic}, {finding.kind.replace('_', ' ')}: {finding.problem}")
 
 
 def _say(text: str) -> None:

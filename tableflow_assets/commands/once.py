@@ -1,4 +1,4 @@
-"""The smoke test of the whole: records in, rows out, compared by two other readers."""
+"""The smoke test of the whole path: records in, rows out, compared by two independent readers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tableflow_assets.verify.verify import verify
 
 
 def run_once(folder: Path, count: int, seed: int) -> dict[str, Any]:
-    """Produce, materialize, verify, query; ``ok`` only if every step agreed with the others."""
+    """Produce, materialize, verify, query; ``ok`` only if all steps agree."""
     started = time.monotonic()
     settings = Settings(state_dir=folder)
     progress = Console(stderr=True, highlight=False)  # stdout carries the result
@@ -28,13 +28,15 @@ def run_once(folder: Path, count: int, seed: int) -> dict[str, Any]:
         contextlib.closing(Tableflow(settings)) as tableflow,
     ):
         progress.print(f"Producing {count} records …")
-        produced = _produce(settings, count, seed)
+        record_counts = _produce(settings, count, seed)
         topics = []
         duckdb = connect_duckdb(tableflow.catalog.connection, tableflow.catalog.storage)
-        known = tableflow.topics()
-        for number, topic in enumerate(known, 1):
-            progress.print(f"Materializing and verifying {topic.name} ({number} of {len(known)}) …")
-            rows = _topic(tableflow, topic, produced.get(topic.name, 0))
+        all_topics = tableflow.topics()
+        for number, topic in enumerate(all_topics, 1):
+            progress.print(
+                f"Materializing and verifying {topic.name} ({number} of {len(all_topics)}) …"
+            )
+            rows = _topic(tableflow, topic, record_counts.get(topic.name, 0))
             rows["duckdb_rows"] = _count(duckdb, topic)
             topics.append(rows)
     return {
@@ -75,6 +77,6 @@ def _count(duckdb: Any, topic: Topic) -> int:
 
 
 def _held(topic: dict[str, Any]) -> bool:
-    landed = topic["rows"] + topic["dead_letters"]
-    is_complete = bool(landed == topic["expected"] and topic["duckdb_rows"] == topic["rows"])
+    records = topic["rows"] + topic["dead_letters"]
+    is_complete = bool(records == topic["expected"] and topic["duckdb_rows"] == topic["rows"])
     return is_complete and bool(topic["verified"])

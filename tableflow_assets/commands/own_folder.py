@@ -1,4 +1,4 @@
-"""The folder of a command that starts servers of its own."""
+"""The state folder of a command that starts its own servers."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ import click
 @dataclass
 class OwnFolder:
     path: Path
-    is_done_with: bool = False  # what it is for has held, and nobody will want to look into it
+    is_done_with: bool = False  # the run succeeded, so nobody needs its logs
 
 
 @contextmanager
 def own_folder(
     given: Path | None, prefix: str, logs_of: str, *, keep: bool = False
 ) -> Iterator[OwnFolder]:
-    """The one given, which stays; else a temporary one, which goes once it is done with."""
+    """The given folder, which stays; otherwise a temporary one, removed once it is done with."""
     folder = OwnFolder(given.absolute() if given else Path(tempfile.mkdtemp(prefix=prefix)))
     try:
         yield folder

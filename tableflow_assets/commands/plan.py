@@ -1,4 +1,4 @@
-"""`tableflow plan`: what a schema version does to a table, before it does it."""
+"""`tableflow plan`: what a schema version would do to a table."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def plan(topic: str, candidate: Path | None, as_json: bool) -> None:
 
     tableflow = Tableflow(load_settings())
     try:
-        planned = plan_schema(
+        schema_plan = plan_schema(
             tableflow.topic(topic),
             tableflow.registry,
             tableflow.catalog,
@@ -46,38 +46,41 @@ def plan(topic: str, candidate: Path | None, as_json: bool) -> None:
         _refuse_an_unknown_topic(tableflow, topic)
         raise
     if as_json:
-        print_json(planned.to_json())
+        print_json(schema_plan.to_json())
     else:
-        _show(planned)
-    sys.exit(0 if planned.diff.fits else 1)
+        _show(schema_plan)
+    sys.exit(0 if schema_plan.diff.fits else 1)
 
 
 def _refuse_an_unknown_topic(tableflow: Tableflow, topic: str) -> None:
-    """A mistyped name has no schema either: that it is unknown says more, where Kafka can be asked."""
+    """A mistyped name has no schema either, but "unknown topic" says more, if Kafka answers."""
     with suppress(ServerUnreachable):
         tableflow.log.identify(topic)
 
 
-def _show(planned: SchemaPlan) -> None:
-    schema, table = _schema(planned), _table(planned)
-    if not planned.diff.changes:
+def _show(schema_plan: SchemaPlan) -> None:
+    schema, table = _schema(schema_plan), _table(schema_plan)
+    if not schema_plan.diff.changes:
         click.echo(f"{schema} changes nothing: {table} is in step.")
         return
     names = ["column", "change", "from", "to", "why"]
-    rows = [[one.path, one.what, one.was, one.becomes, one.why] for one in planned.diff.changes]
-    print_table(f"{schema} → {table}: {planned.diff.summary()}", names, rows)
-    if not planned.diff.fits:
+    rows = [
+        [change.path, change.what, change.was, change.becomes, change.why]
+        for change in schema_plan.diff.changes
+    ]
+    print_table(f"{schema} → {table}: {schema_plan.diff.summary()}", names, rows)
+    if not schema_plan.diff.fits:
         click.echo(
             "With a version that is refused, the topic is suspended; its table stays as it is."
         )
 
 
-def _schema(planned: SchemaPlan) -> str:
-    if planned.subject is None:
-        return f"The settings of {planned.topic}"
-    status = "" if planned.is_registered else " (not registered)"
-    return f"{planned.subject} version {planned.version}{status}"
+def _schema(schema_plan: SchemaPlan) -> str:
+    if schema_plan.subject is None:
+        return f"The settings of {schema_plan.topic}"
+    status = "" if schema_plan.is_registered else " (not registered)"
+    return f"{schema_plan.subject} version {schema_plan.version}{status}"
 
 
-def _table(planned: SchemaPlan) -> str:
-    return planned.table if planned.has_table else f"{planned.table} (to be made)"
+def _table(schema_plan: SchemaPlan) -> str:
+    return schema_plan.table if schema_plan.has_table else f"{schema_plan.table} (to be made)"

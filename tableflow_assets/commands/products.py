@@ -1,4 +1,4 @@
-"""`tableflow products`: tables that are made of tables, and commands that look at and make them."""
+"""`tableflow products`: tables made from other tables, and the commands that show and update them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tableflow_assets.product.status import ProductStatus
     from tableflow_assets.tableflow import Tableflow
 
-AT_ONCE = 8  # products that are asked about
+AT_ONCE = 8  # products asked about in parallel
 
 
 @click.group()
@@ -37,36 +37,38 @@ def list_(as_json: bool) -> None:
 
     tableflow = tableflow_with_products()
     catalog = tableflow.catalog
-    with ThreadPoolExecutor(AT_ONCE) as pool:  # most of it is waiting for answers
-        found = list(pool.map(lambda product: product_status(catalog, product), tableflow.products))
+    with ThreadPoolExecutor(AT_ONCE) as pool:  # most of the time goes into waiting for answers
+        statuses = list(
+            pool.map(lambda product: product_status(catalog, product), tableflow.products)
+        )
     if as_json:
-        print_json([one.to_json() for one in found])
+        print_json([status.to_json() for status in statuses])
         return
     rows = [
         [
-            *(one.product, one.rows, ", ".join(one.inputs), _state(one)),
-            one.last_commit.strftime("%Y-%m-%d %H:%M:%S") if one.last_commit else None,
-            one.files,
+            *(status.product, status.rows, ", ".join(status.inputs), _state(status)),
+            status.last_commit.strftime("%Y-%m-%d %H:%M:%S") if status.last_commit else None,
+            status.files,
         ]
-        for one in found
+        for status in statuses
     ]
     columns = ["product", "rows", "inputs", "state", "last commit (UTC)", "files"]
     print_table("Products", columns, rows)
-    for one in found:
-        if one.state == "error":
-            told = f"[red]{one.product}[/]: {escape(one.reason)}"
-            console.print(told, highlight=False, soft_wrap=True)
+    for status in statuses:
+        if status.state == "error":
+            line = f"[red]{status.product}[/]: {escape(status.reason)}"
+            console.print(line, highlight=False, soft_wrap=True)
 
 
-def _state(one: ProductStatus) -> str:
-    inputs = ", ".join(one.behind)
+def _state(status: ProductStatus) -> str:
+    inputs = ", ".join(status.behind)
     texts = {
         "current": "up to date",
-        "behind": f"behind {inputs}" if inputs else one.reason,
+        "behind": f"behind {inputs}" if inputs else status.reason,
         "no_table": "no table yet",
         "waiting": f"waits for {inputs}",
     }
-    return texts.get(one.state, one.state)
+    return texts.get(status.state, status.state)
 
 
 @products.command()
@@ -77,21 +79,23 @@ def show(name: str, in_spark: bool, as_json: bool) -> None:
     """What a product is: its key, its inputs, what becomes of odd cases, its checks and its SQL."""
     tableflow = tableflow_with_products()
     product = product_named(tableflow, name)
-    told = _about(product) | ({"spark_sql": _spark_sql(tableflow, product)} if in_spark else {})
+    facts = _about(product) | ({"spark_sql": _spark_sql(tableflow, product)} if in_spark else {})
     if as_json:
-        print_json(told)
+        print_json(facts)
         return
-    click.secho(f"{name}: {told['description']}", bold=True)
+    click.secho(f"{name}: {facts['description']}", bold=True)
     for label in ("key", "event_time", "lateness", "versions_of"):
-        if told[label]:
-            value = told[label]
+        if facts[label]:
+            value = facts[label]
             click.echo(f"{label}: {', '.join(value) if isinstance(value, tuple) else value}")
-    print_table("Inputs", ["name", "is the", "table"], [[*one.values()] for one in told["inputs"]])
-    for title, part in (("Outcomes", told["outcomes"]), ("Checks", told["checks"])):
+    print_table(
+        "Inputs", ["name", "is the", "table"], [[*source.values()] for source in facts["inputs"]]
+    )
+    for title, part in (("Outcomes", facts["outcomes"]), ("Checks", facts["checks"])):
         if part:
             rows = [[case, " ".join(text.split())] for case, text in part.items()]
             print_table(title, ["case" if title == "Outcomes" else "name", ""], rows)
-    for title, sql in (("SQL", told["sql"]), ("As Spark is told", told.get("spark_sql"))):
+    for title, sql in (("SQL", facts["sql"]), ("As Spark is told", facts.get("spark_sql"))):
         if sql:
             click.secho(title, bold=True)
             console.print(sql, markup=False, highlight=False, soft_wrap=True)
@@ -108,8 +112,12 @@ def _about(product: Product) -> dict[str, Any]:
         "mode": header.mode,
         "versions_of": header.versions_of,
         "inputs": [
-            {"name": one.name, "kind": "topic" if one.topic else "product", "table": one.table}
-            for one in product.inputs
+            {
+                "name": source.name,
+                "kind": "topic" if source.topic else "product",
+                "table": source.table,
+            }
+            for source in product.inputs
         ],
         "columns": product.definition.columns,
         "outcomes": dict(header.outcomes),
@@ -119,18 +127,20 @@ def _about(product: Product) -> dict[str, Any]:
 
 
 def _spark_sql(tableflow: Tableflow, product: Product) -> str:
-    """Without the limits that a run adds, so that it looks only at what has changed."""
+    """Without the filters that a run adds to read only what has changed."""
     import sqlglot
 
     from tableflow_assets.product import flink
 
     settings = tableflow.settings
     sources = {
-        one.name: one.source(f"`{settings.spark_catalog}`.`{settings.namespace}`.`{one.table}`")
-        for one in product.inputs
+        source.name: source.source(
+            f"`{settings.spark_catalog}`.`{settings.namespace}`.`{source.table}`"
+        )
+        for source in product.inputs
     }
-    told = flink.in_spark(product.definition.statement, sources)
-    return sqlglot.transpile(told, read="spark", write="spark", pretty=True)[0]
+    statement = flink.in_spark(product.definition.statement, sources)
+    return sqlglot.transpile(statement, read="spark", write="spark", pretty=True)[0]
 
 
 products.add_command(run)

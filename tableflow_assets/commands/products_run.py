@@ -1,4 +1,4 @@
-"""`tableflow products run` and `check`: bring products up to date, and see whether they are right."""
+"""`tableflow products run` and `check`: bring products up to date, and check that they are right."""
 
 from __future__ import annotations
 
@@ -53,51 +53,53 @@ def run(names: tuple[str, ...], everything: bool, as_json: bool) -> None:
         runner.product.name for runner in runners if names and runner.product.name not in names
     ]:
         click.echo(f"Also runs what reads {', '.join(names)}: {', '.join(also)}.", err=True)
-    done = _each(
+    outcome = _each(
         runners,
         lambda runner: runner.run("cli", everything=everything),
         asked_for=names,
     )
-    for name, answer in done.answers.items():
+    for name, answer in outcome.answers.items():
         warn_of_failures(name, answer.catalogs)
-    told = [_done(name, one) for name, one in done.answers.items()]
-    told += [_done(name) | {"waits": why} for name, why in done.waiting.items()]
+    reports = [_done(name, result) for name, result in outcome.answers.items()]
+    reports += [_done(name) | {"waits": reason} for name, reason in outcome.waiting.items()]
     if as_json:
-        print_json(told)
+        print_json(reports)
     else:
         columns = ["product", "rows added", "rows removed", "values recomputed"]
         rows = [
             [
-                *(one["product"], one["rows_added"], one["rows_removed"]),
-                one["waits"] or _values(done.answers[one["product"]]),
+                *(report["product"], report["rows_added"], report["rows_removed"]),
+                report["waits"] or _values(outcome.answers[report["product"]]),
             ]
-            for one in told
+            for report in reports
         ]
         print_table("Run", columns, rows)
-    done.leave()
+    outcome.leave()
 
 
-def _done(name: str, done: Done | None = None) -> dict[str, Any]:
+def _done(name: str, result: Done | None = None) -> dict[str, Any]:
     return {
         "product": name,
-        "rows_added": done.rows_added if done else 0,
-        "rows_removed": done.rows_removed if done else 0,
-        "values_recomputed": _count(done),
-        "windows": {str(day): rows for day, rows in sorted(done.windows.items())} if done else {},
-        "snapshot": done.snapshot if done else None,
+        "rows_added": result.rows_added if result else 0,
+        "rows_removed": result.rows_removed if result else 0,
+        "values_recomputed": _count(result),
+        "windows": {str(day): rows for day, rows in sorted(result.windows.items())}
+        if result
+        else {},
+        "snapshot": result.snapshot if result else None,
         "waits": None,
     }
 
 
-def _count(done: Done | None) -> int | None:
-    return 0 if done is None or done.did_nothing else done.values_affected
+def _count(result: Done | None) -> int | None:
+    return 0 if result is None or result.did_nothing else result.values_affected
 
 
-def _values(done: Done) -> str:
-    """Beyond some number, a run does not count them."""
-    if done.did_nothing:
+def _values(result: Done) -> str:
+    """Beyond a certain number, a run does not count them."""
+    if result.did_nothing:
         return "none: up to date"
-    return "all, or too many to count" if done.values_affected is None else str(_count(done))
+    return "all, or too many to count" if result.values_affected is None else str(_count(result))
 
 
 @click.command()
@@ -118,31 +120,40 @@ def check(names: tuple[str, ...], sample: int | None, as_json: bool) -> None:
     from tableflow_assets.product.recheck import recheck
 
     tableflow = tableflow_with_products()
-    chosen = [product_named(tableflow, name) for name in names] or tableflow.products
-    done = _each(
-        [tableflow.runner(one) for one in chosen],
+    products = [product_named(tableflow, name) for name in names] or tableflow.products
+    outcome = _each(
+        [tableflow.runner(product) for product in products],
         lambda runner: (recheck(runner, sample), run_checks(runner)),
         asked_for=names,
     )
     if as_json:
-        told = [_checked(again, found) for again, found in done.answers.values()]
-        print_json([*told, *({"product": n, "waits": why} for n, why in done.waiting.items())])
+        reports = [
+            _checked(comparison, findings) for comparison, findings in outcome.answers.values()
+        ]
+        print_json(
+            [*reports, *({"product": n, "waits": reason} for n, reason in outcome.waiting.items())]
+        )
     else:
-        _show_checked(list(done.answers.values()), done.waiting)
+        _show_checked(list(outcome.answers.values()), outcome.waiting)
     is_wrong = any(
-        not again.passed or any(not one.passed for one in found)
-        for again, found in done.answers.values()
+        not comparison.passed or any(not finding.passed for finding in findings)
+        for comparison, findings in outcome.answers.values()
     )
-    done.leave(is_wrong=is_wrong)
+    outcome.leave(is_wrong=is_wrong)
 
 
-def _checked(again: Recheck, found: Sequence[Found]) -> dict[str, Any]:
+def _checked(comparison: Recheck, findings: Sequence[Found]) -> dict[str, Any]:
     checks = [
-        {"name": one.name, "passed": one.passed, "offending": one.offending, "rows": one.rows}
-        for one in found
+        {
+            "name": finding.name,
+            "passed": finding.passed,
+            "offending": finding.offending,
+            "rows": finding.rows,
+        }
+        for finding in findings
     ]
-    return again.to_json() | {
-        "passed": again.passed and all(one.passed for one in found),
+    return comparison.to_json() | {
+        "passed": comparison.passed and all(finding.passed for finding in findings),
         "checks": checks,
     }
 
@@ -150,30 +161,38 @@ def _checked(again: Recheck, found: Sequence[Found]) -> dict[str, Any]:
 def _show_checked(answers: list[tuple[Recheck, list[Found]]], waiting: dict[str, str]) -> None:
     rows = [
         [
-            *(again.product, again.rows_compared, again.missing, again.unexpected),
-            *(again.different, f"{sum(one.passed for one in found)} of {len(found)} passed"),
+            *(
+                comparison.product,
+                comparison.rows_compared,
+                comparison.missing,
+                comparison.unexpected,
+            ),
+            *(
+                comparison.different,
+                f"{sum(finding.passed for finding in findings)} of {len(findings)} passed",
+            ),
         ]
-        for again, found in answers
+        for comparison, findings in answers
     ]
     columns = ["product", "rows compared", "missing", "unexpected", "different", "checks"]
     print_table("Computed again", columns, rows)
-    for again, found in answers:
-        problems = [str(example) for example in again.examples]
+    for comparison, findings in answers:
+        problems = [str(example) for example in comparison.examples]
         problems += [
-            f"{one.name}: {counted(one.offending, 'row')}, e.g. {one.rows[0]}"
-            for one in found
-            if not one.passed
+            f"{finding.name}: {counted(finding.offending, 'row')}, e.g. {finding.rows[0]}"
+            for finding in findings
+            if not finding.passed
         ]
         for problem in problems:
-            told = f"{again.product}: {problem}"
-            console.print(told, markup=False, highlight=False, soft_wrap=True)
-    for name, why in waiting.items():
-        console.print(f"{name}: {why}", markup=False, highlight=False, soft_wrap=True)
+            line = f"{comparison.product}: {problem}"
+            console.print(line, markup=False, highlight=False, soft_wrap=True)
+    for name, reason in waiting.items():
+        console.print(f"{name}: {reason}", markup=False, highlight=False, soft_wrap=True)
 
 
 @dataclass
 class _Answers:
-    """By product. ``waiting``: those that cannot be made yet, and why."""
+    """By product. ``waiting``: products that cannot be made yet, and why."""
 
     answers: dict[str, Any] = field(default_factory=dict)
     waiting: dict[str, str] = field(default_factory=dict)
@@ -186,28 +205,28 @@ class _Answers:
 
 
 def _each(
-    runners: Sequence[Runner], what: Callable[[Runner], Any], *, asked_for: Sequence[str]
+    runners: Sequence[Runner], action: Callable[[Runner], Any], *, asked_for: Sequence[str]
 ) -> _Answers:
-    """Of those that nobody ``asked_for`` by name, one whose inputs are not there yet may wait."""
-    done = _Answers()
+    """A product that was not ``asked_for`` by name may wait for inputs that are not there yet."""
+    outcome = _Answers()
     with progress_bar() as progress:
         task = progress.add_task("", total=len(runners))
         for runner in runners:
             name = runner.product.name
             progress.update(task, description=name)
             try:
-                done.answers[name] = what(runner)
+                outcome.answers[name] = action(runner)
             except (ServerUnreachable, StackError):
                 raise
             except TableflowError as error:
                 if len(runners) == 1:
                     raise
                 if name not in asked_for and isinstance(error, InputMissing):
-                    done.waiting[name] = error.problem
+                    outcome.waiting[name] = error.problem
                 else:
-                    done.failures[name] = error  # this product's own; the others go on
+                    outcome.failures[name] = error  # concerns this product only
             progress.advance(task)
-    return done
+    return outcome
 
 
 def tableflow_with_products() -> Tableflow:
@@ -223,18 +242,20 @@ def tableflow_with_products() -> Tableflow:
 
 
 def product_named(tableflow: Tableflow, name: str) -> Product:
-    known = {one.name: one for one in tableflow.products}
-    if name not in known:
+    products = {product.name: product for product in tableflow.products}
+    if name not in products:
         raise SettingsError(
-            f"There is no product {name!r} in the settings.", f"There are: {', '.join(known)}."
+            f"There is no product {name!r} in the settings.", f"There are: {', '.join(products)}."
         )
-    return known[name]
+    return products[name]
 
 
 def _with_downstream(tableflow: Tableflow, names: Sequence[str]) -> list[Runner]:
-    """All, or those named and what is made of them; each after those that it reads."""
-    wanted = {product_named(tableflow, name).name for name in names}
+    """All products, or the named ones and everything downstream; each after the ones it reads."""
+    selection = {product_named(tableflow, name).name for name in names}
     for product in tableflow.products:
-        if not names or wanted & {one.name for one in product.upstream}:
-            wanted.add(product.name)
-    return [tableflow.runner(one) for one in tableflow.products if one.name in wanted]
+        if not names or selection & {upstream.name for upstream in product.upstream}:
+            selection.add(product.name)
+    return [
+        tableflow.runner(product) for product in tableflow.products if product.name in selection
+    ]

@@ -1,4 +1,4 @@
-"""After a command has committed to a table: what the catalogs that show it made of that."""
+"""After a command has committed to a table: which catalogs failed to show it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def warn_of_failures(table: str, catalogs: Iterable[CatalogStatus]) -> None:
-    """A catalog that failed is no failure of the command: the rows are committed."""
+    """A failing catalog does not fail the command: the rows are committed."""
     for status in catalogs:
         if status.state == "failed":
             click.secho(

@@ -78,11 +78,11 @@ def query(
 def _list_saved(as_json: bool) -> None:
     from tableflow_assets.query.saved import saved_queries
 
-    found = saved_queries().values()
+    queries = saved_queries().values()
     if as_json:
-        print_json([one.to_json() for one in found])
+        print_json([query.to_json() for query in queries])
         return
-    rows = [[one.name, ", ".join(one.tables), one.about.description] for one in found]
+    rows = [[query.name, ", ".join(query.tables), query.about.description] for query in queries]
     print_table("Saved queries", ["query", "reads", "what it tells"], rows)
 
 
@@ -121,9 +121,9 @@ def _draw(file: Path, chart: Chart | None, title: str, answer: Answer) -> None:
     from tableflow_assets.query.answer import Table, draw, guess
 
     table = Table(*answer)
-    drawn = draw(chart or guess(table), table, title)
+    svg = draw(chart or guess(table), table, title)
     try:
-        file.write_text(drawn, encoding="utf-8")
+        file.write_text(svg, encoding="utf-8")
     except OSError as error:
         raise TableflowError(
             f"The chart cannot be written: {error}", "Name a file in a folder that is there."
@@ -154,9 +154,9 @@ def _answer(catalog: RestCatalog, sql: str, when: str | None, table_format: Tabl
         answer = connection.execute(sql)
         return [column[0] for column in answer.description or ()], answer.fetchall()
     except duckdb.CatalogException as error:
-        for name, why in views.missing.items():
+        for name, reason in views.missing.items():
             if f"Table with name {name} does not exist" in str(error):
-                raise why from error
+                raise reason from error
         raise
     finally:
         connection.close()

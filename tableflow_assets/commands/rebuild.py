@@ -34,13 +34,13 @@ def rebuild(topic: str, window: str | None, until: str | None, as_json: bool) ->
         raise click.UsageError("--until needs --window")
     tableflow = Tableflow(load_settings())
     pipeline = tableflow.pipeline(tableflow.topic(topic))
-    done = _windows(pipeline, window, until or window) if window else _whole_table(pipeline)
+    committed = _windows(pipeline, window, until or window) if window else _whole_table(pipeline)
     result = {
         "topic": topic,
-        "rows": done.rows,
-        "dead_letters": done.dead_letters,
-        "skipped": done.skipped,
-        "snapshot": str(done.snapshots[-1]),
+        "rows": committed.rows,
+        "dead_letters": committed.dead_letters,
+        "skipped": committed.skipped,
+        "snapshot": str(committed.snapshots[-1]),
     }
     if as_json:
         print_json(result)
@@ -55,8 +55,8 @@ def _whole_table(pipeline: Pipeline) -> Committed:
         task = progress.add_task(pipeline.topic.name, total=None)
 
         def on_plan(more: int) -> None:
-            known = progress.tasks[task].total or 0
-            progress.update(task, total=known + more)
+            total = progress.tasks[task].total or 0
+            progress.update(task, total=total + more)
 
         return rebuild(
             pipeline,
@@ -74,7 +74,7 @@ def _windows(pipeline: Pipeline, first: str, last: str | None) -> Committed:
 
 
 def windows_from_to(topic: Topic, first: str, last: str | None) -> tuple[datetime, datetime]:
-    """[start, end) of the windows that a user names."""
+    """[start, end) of the windows that the user named."""
     step = timedelta(days=1) if topic.window == "day" else timedelta(hours=1)
     return _start_of(first), _start_of(last or first) + step
 

@@ -1,4 +1,4 @@
-"""`tableflow repair`: what is wrong with a table or its mirror, mended where it can be."""
+"""`tableflow repair`: what is wrong with a table or its mirror, fixed where possible."""
 
 from __future__ import annotations
 
@@ -43,21 +43,21 @@ def repair(topic: str, window: str | None, until: str | None, dry_run: bool, as_
         if not as_json:
             _say(f"{step.problem}\n  {'Would do' if dry_run else 'Now'}: {step.remedy}")
 
-    done = repair_topic(pipeline, only=only, run_id="cli", dry_run=dry_run, on_step=tell)
+    result = repair_topic(pipeline, only=only, run_id="cli", dry_run=dry_run, on_step=tell)
     if as_json:
-        print_json(done.to_json())
+        print_json(result.to_json())
     else:
-        _show(done)
-    sys.exit(0 if done.ok else 1)
+        _show(result)
+    sys.exit(0 if result.ok else 1)
 
 
-def _show(done: Repaired) -> None:
-    for one in done.left:
-        _say(f"{one.problem}\n  Next step: {one.next_step}")
-    if not done.steps and not done.left:
-        _say(f"{done.topic}: nothing is wrong.")
-    elif not done.dry_run and done.steps:
-        _say(f"{done.topic}: {len(done.steps)} repaired, {len(done.left)} left.")
+def _show(result: Repaired) -> None:
+    for problem in result.left:
+        _say(f"{problem.problem}\n  Next step: {problem.next_step}")
+    if not result.steps and not result.left:
+        _say(f"{result.topic}: nothing is wrong.")
+    elif not result.dry_run and result.steps:
+        _say(f"{result.topic}: {len(result.steps)} repaired, {len(result.left)} left.")
 
 
 def _say(text: str) -> None:

@@ -32,43 +32,43 @@ def resume(topic: str, accept_loss: bool, yes: bool, as_json: bool) -> None:
     from tableflow_assets.tableflow import Tableflow
 
     tableflow = Tableflow(load_settings())
-    chosen = tableflow.topic(topic)
-    pipeline = tableflow.pipeline(chosen)
-    if tableflow.catalog.find(chosen.table) is None:
-        refuse_a_vanished_table(pipeline.state_dir, chosen, tableflow.catalog.namespace)
-    # While the topic is still suspended, so that no run comes between.
+    spec = tableflow.topic(topic)
+    pipeline = tableflow.pipeline(spec)
+    if tableflow.catalog.find(spec.table) is None:
+        refuse_a_vanished_table(pipeline.state_dir, spec, tableflow.catalog.namespace)
+    # While the topic is still suspended, so that no run can interfere.
     lost = _accept_loss(pipeline, yes) if accept_loss else {}
-    was = clear(tableflow.catalog, chosen)
-    if was is None and not lost:
+    suspension = clear(tableflow.catalog, spec)
+    if suspension is None and not lost:
         _say(as_json, f"{topic} is not suspended.", {"topic": topic, "resumed": False})
         return
-    planned = _plan(pipeline)
-    decodes = was is not None and was.error == UndecodableRecords.__name__
+    next_plan = _plan(pipeline)
+    decodes = suspension is not None and suspension.error == UndecodableRecords.__name__
     again = " The next run decodes the records again." if decodes else ""
-    gone = "".join(f" Partition {p}: {_range(o)} are lost." for p, o in sorted(lost.items()))
+    losses = "".join(f" Partition {p}: {_range(o)} are lost." for p, o in sorted(lost.items()))
     _say(
         as_json,
-        f"{topic} goes on, with {planned.size} offsets to read.{gone}{again}",
+        f"{topic} goes on, with {next_plan.size} offsets to read.{losses}{again}",
         {
             "topic": topic,
             "resumed": True,
-            "reason": was.reason if was else "",
+            "reason": suspension.reason if suspension else "",
             "lost": {str(partition): list(offsets) for partition, offsets in lost.items()},
-            "to_read": planned.size,
+            "to_read": next_plan.size,
         },
     )
 
 
 def _accept_loss(pipeline: Pipeline, yes: bool) -> Lost:
-    expected = _expired(pipeline)
+    expired = _expired(pipeline)
     name = pipeline.topic.name
-    if not expected:
+    if not expired:
         raise TableflowError(
             f"No offsets of {name!r} expired unread: there is no loss to accept.",
             f"Leave out --accept-loss: `tableflow resume {name}`.",
         )
     if not yes and sys.stdin.isatty():
-        for partition, offsets in sorted(expected.items()):
+        for partition, offsets in sorted(expired.items()):
             click.echo(f"{name} partition {partition}: {_range(offsets)} are lost.", err=True)
         click.confirm("Go on without them?", abort=True, err=True)
     from tableflow_assets.operate.accept_loss import accept_loss
@@ -88,7 +88,7 @@ def _expired(pipeline: Pipeline) -> Lost:
 
 
 def _plan(pipeline: Pipeline) -> Plan:
-    """What the next run will do; where the cause is still there, it is suspended again."""
+    """What the next run will do; if the cause persists, the topic is suspended again."""
     try:
         return pipeline.plan()
     except Suspended as error:

@@ -27,31 +27,31 @@ def retention(topic: str, dry_run: bool, as_json: bool) -> None:
     from tableflow_assets.tableflow import Tableflow
 
     tableflow = Tableflow(load_settings())
-    chosen = tableflow.topic(topic)
-    if chosen.retention is None:
+    spec = tableflow.topic(topic)
+    if spec.retention is None:
         raise SettingsError(
             f"The topic {topic!r} has no `retention`: its rows stay for ever.",
             "Set it under the topic's name in tableflow.yaml, such as `retention: 90 days`.",
         )
-    done = drop_old_windows(tableflow.pipeline(chosen), run_id="cli", dry_run=dry_run)
+    result = drop_old_windows(tableflow.pipeline(spec), run_id="cli", dry_run=dry_run)
     if as_json:
-        print_json(done.to_json())
+        print_json(result.to_json())
     else:
-        _show(done)
+        _show(result)
 
 
-def _show(done: Dropped) -> None:
-    kept_from = done.before.strftime("%Y-%m-%d %H:%M") if done.before else "the first record"
-    if done.is_nothing:
-        click.echo(f"{done.topic}: nothing is older than {kept_from} (UTC).")
+def _show(result: Dropped) -> None:
+    kept_from = result.before.strftime("%Y-%m-%d %H:%M") if result.before else "the first record"
+    if result.is_nothing:
+        click.echo(f"{result.topic}: nothing is older than {kept_from} (UTC).")
     else:
-        title = "Dropped" if done.is_done else "Would be dropped"
-        rows = [[one.start.strftime("%Y-%m-%d %H:%M"), one.rows] for one in done.windows]
-        print_table(f"{title}: {done.topic} before {kept_from}", ["window (UTC)", "rows"], rows)
+        title = "Dropped" if result.is_done else "Would be dropped"
+        rows = [[window.start.strftime("%Y-%m-%d %H:%M"), window.rows] for window in result.windows]
+        print_table(f"{title}: {result.topic} before {kept_from}", ["window (UTC)", "rows"], rows)
         click.echo(
-            f"{counted(done.rows, 'row')} of {counted(len(done.windows), 'window')},"
-            f" in {counted(done.files, 'file')};"
-            f" {counted(done.dead_letters, 'dead letter')}."
+            f"{counted(result.rows, 'row')} of {counted(len(result.windows), 'window')},"
+            f" in {counted(result.files, 'file')};"
+            f" {counted(result.dead_letters, 'dead letter')}."
         )
-    if done.letters_deleted:
-        click.echo(f"{done.letters_deleted} dead letters, dropped before, were deleted.")
+    if result.letters_deleted:
+        click.echo(f"{result.letters_deleted} dead letters, dropped before, were deleted.")

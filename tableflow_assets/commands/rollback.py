@@ -1,4 +1,4 @@
-"""`tableflow rollback`: a table as it was, its ledger with it."""
+"""`tableflow rollback`: take a table and its ledger back to an earlier state."""
 
 from __future__ import annotations
 
@@ -32,48 +32,48 @@ def rollback(topic: str, when: str, dry_run: bool, yes: bool, as_json: bool) -> 
 
     tableflow = Tableflow(load_settings())
     handle = tableflow.handle(tableflow.table(topic))
-    found = find(handle, moment(when), tableflow.log)
-    is_asked = not (yes or dry_run or as_json or found.is_nothing) and sys.stdin.isatty()
+    plan = find(handle, moment(when), tableflow.log)
+    is_asked = not (yes or dry_run or as_json or plan.is_nothing) and sys.stdin.isatty()
     if is_asked:
-        _show(found)
+        _show(plan)
         click.confirm("Roll back?", abort=True, err=True)
     if (yes or is_asked) and not dry_run:
-        found = roll_back(handle, found)
+        plan = roll_back(handle, plan)
     if as_json:
-        print_json(found.to_json())
+        print_json(plan.to_json())
         return
     if not is_asked:
-        _show(found)
-    _conclude(found)
+        _show(plan)
+    _conclude(plan)
 
 
-def _show(found: Rollback) -> None:
+def _show(plan: Rollback) -> None:
     rows = [
         [
-            str(one.snapshot_id),
-            one.at.strftime("%Y-%m-%d %H:%M:%S"),
-            one.operation,
-            one.rows_added,
-            one.rows_deleted,
-            one.run_id,
+            str(state.snapshot_id),
+            state.at.strftime("%Y-%m-%d %H:%M:%S"),
+            state.operation,
+            state.rows_added,
+            state.rows_deleted,
+            state.run_id,
         ]
-        for one in found.dropped
+        for state in plan.dropped
     ]
-    title = "Dropped" if found.is_done else "Would be dropped"
+    title = "Dropped" if plan.is_done else "Would be dropped"
     columns = ["snapshot", "since (UTC)", "operation", "rows added", "rows deleted", "run"]
-    print_table(f"{title}: states of {found.topic}", columns, rows)
-    click.echo(f"Rows: {found.rows_before} → {found.to.rows}, of snapshot {found.to.snapshot_id}.")
-    for partition, (start, end) in found.to_read_again.items():
+    print_table(f"{title}: states of {plan.topic}", columns, rows)
+    click.echo(f"Rows: {plan.rows_before} → {plan.to.rows}, of snapshot {plan.to.snapshot_id}.")
+    for partition, (start, end) in plan.to_read_again.items():
         again = f"{end - start} offsets, {start} to {end - 1}"
         click.echo(f"Partition {partition}: {again}, are read again by the next run.")
 
 
-def _conclude(found: Rollback) -> None:
-    if found.is_nothing:
+def _conclude(plan: Rollback) -> None:
+    if plan.is_nothing:
         click.echo("The table is in this state already.")
-    elif not found.is_done:
+    elif not plan.is_done:
         click.echo("Nothing was changed. With --yes it is.")
     else:
-        click.echo(f"Rolled back. What was current is kept under the tag {found.kept_as}.")
-    if found.suspended and found.is_done:
-        click.echo(f"The topic is suspended. Go on with: tableflow resume {found.topic}")
+        click.echo(f"Rolled back. What was current is kept under the tag {plan.kept_as}.")
+    if plan.suspended and plan.is_done:
+        click.echo(f"The topic is suspended. Go on with: tableflow resume {plan.topic}")

@@ -1,4 +1,4 @@
-"""How the commands speak: tables for people, JSON for machines."""
+"""What the commands print: tables for people, JSON for machines."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-WIDTH_OF_A_FILE = 160  # where there is no terminal, nothing needs to be folded to 80 columns
+WIDTH_OF_A_FILE = 160  # without a terminal there is no need to fold at 80 columns
 console = Console(width=None if sys.stdout.isatty() else WIDTH_OF_A_FILE)
 json_option = click.option("--json", "as_json", is_flag=True, help="One JSON value, for machines.")
 
@@ -37,6 +37,6 @@ def counted(number: int, noun: str) -> str:
 
 
 def progress_bar() -> Progress:
-    """With the time that remains; on stderr, for stdout carries the result."""
+    """With the remaining time; on stderr, because stdout carries the result."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     return Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True)

@@ -59,18 +59,20 @@ def apply(name: str | None, role: str | None, yes: bool) -> None:
     settings = load_settings()
     catalog = _catalog(settings, name)
     place = sql.TableName(*catalog.schema_of(settings.namespace), "")
-    shown = sql.set_up(catalog.settings, place, sql.placeholder)
-    real = sql.set_up(catalog.settings, place, lambda secret: secret.resolve())
+    printable = sql.set_up(catalog.settings, place, sql.placeholder)
+    statements = sql.set_up(catalog.settings, place, lambda secret: secret.resolve())
     if role is not None and catalog.settings.role is not None:
-        granted = sql.grants(catalog.settings, place)
-        shown, real = [*shown, *granted], [*real, *granted]
+        grants = sql.grants(catalog.settings, place)
+        printable, statements = [*printable, *grants], [*statements, *grants]
     if not yes:
-        click.echo("".join(f"{statement};\n" for statement in shown), err=True)
+        click.echo("".join(f"{statement};\n" for statement in printable), err=True)
         click.confirm(f"Run this in {catalog.settings.account}?", abort=True, err=True)
     begin = catalog if role is None else _as_role(catalog, role)
-    begin.run(real, settings.namespace, lambda number: click.echo(shown[number].splitlines()[0]))
-    if waiting := _to_be_trusted(catalog):
-        click.echo(f"Now let AWS trust Snowflake, with the user and external id of: {waiting}")
+    begin.run(
+        statements, settings.namespace, lambda number: click.echo(printable[number].splitlines()[0])
+    )
+    if statement := _to_be_trusted(catalog):
+        click.echo(f"Now let AWS trust Snowflake, with the user and external id of: {statement}")
 
 
 def _of_tables(
@@ -79,7 +81,7 @@ def _of_tables(
     from tableflow_assets.publish.snowflake import sql
     from tableflow_assets.tableflow import Tableflow
 
-    found: dict[str, list[str]] = {}
+    statements: dict[str, list[str]] = {}
     tableflow = Tableflow(settings)
     for topic in tableflow.topics(topics) if topics else ():
         source = tableflow.publisher.source(topic.table, topic.description or "")
@@ -95,34 +97,34 @@ def _of_tables(
             )
         name, origin = catalog.name_of(source), catalog.origin(source)
         comment = catalog.comment(source)
-        found[f"{topic.name}, at first"] = [
+        statements[f"{topic.name}, at first"] = [
             sql.create_table(name, catalog.settings, origin, comment)
         ]
-        found[f"{topic.name}, after each commit"] = [
+        statements[f"{topic.name}, after each commit"] = [
             sql.refresh_table(name, origin),
             sql.comment_table(name, comment),
         ]
-    return found
+    return statements
 
 
 def _catalog(settings: Settings, name: str | None) -> SnowflakeCatalog:
     from tableflow_assets.publish.snowflake.snowflake import SnowflakeCatalog
     from tableflow_assets.settings.snowflake import SnowflakeSettings
 
-    known = {
-        one: block
-        for one, block in settings.catalogs.items()
+    catalogs = {
+        key: block
+        for key, block in settings.catalogs.items()
         if isinstance(block, SnowflakeSettings)
     }
-    if name is None and len(known) == 1:
-        name = next(iter(known))
-    if name is None or name not in known:
-        there = ", ".join(sorted(known)) or "none"
+    if name is None and len(catalogs) == 1:
+        name = next(iter(catalogs))
+    if name is None or name not in catalogs:
+        names = ", ".join(sorted(catalogs)) or "none"
         raise SettingsError(
-            f"Which catalog of `type: snowflake`? The settings have: {there}.",
+            f"Which catalog of `type: snowflake`? The settings have: {names}.",
             "Name it with --catalog, or add it under `catalogs` (docs/catalog-snowflake.md).",
         )
-    return SnowflakeCatalog(name, known[name])
+    return SnowflakeCatalog(name, catalogs[name])
 
 
 def _as_role(catalog: SnowflakeCatalog, role: str) -> SnowflakeCatalog:
@@ -132,14 +134,14 @@ def _as_role(catalog: SnowflakeCatalog, role: str) -> SnowflakeCatalog:
 
 
 def _to_be_trusted(catalog: SnowflakeCatalog) -> str:
-    """Whose AWS roles were named: only Snowflake knows the user that it comes as."""
+    """The objects with AWS roles: only Snowflake knows which user it assumes them as."""
     from tableflow_assets.publish.snowflake import sql
 
     volume, integration = catalog.settings.external_volume, catalog.settings.integration
-    named = []
+    statements = []
     if volume is not None and volume.role_arn is not None:
-        named.append(f"DESCRIBE EXTERNAL VOLUME {sql.identifier(sql.folded(volume.name))}")
+        statements.append(f"DESCRIBE EXTERNAL VOLUME {sql.identifier(sql.folded(volume.name))}")
     if getattr(integration, "role_arn", None) is not None:
         name = sql.identifier(sql.folded(integration.name))
-        named.append(f"DESCRIBE CATALOG INTEGRATION {name}")
-    return "; ".join(named)
+        statements.append(f"DESCRIBE CATALOG INTEGRATION {name}")
+    return "; ".join(statements)

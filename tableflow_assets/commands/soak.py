@@ -81,7 +81,7 @@ def soak(
 def run_soak(
     folder: Path, numbers: tuple[int, int, int], on_commit: Callable[[int], None]
 ) -> Report:
-    """On servers of its own, which are gone afterwards, whatever happens."""
+    """On servers of its own, which are stopped afterwards no matter what happens."""
     from tableflow_assets.bench.soak_run import Soak
     from tableflow_assets.stack.stack import Stack
     from tableflow_assets.tableflow import Tableflow
@@ -99,16 +99,16 @@ def drawn(report: Report) -> str:
     points = report.points
     ends = (points[0].commits, points[-1].commits) if points else ()
     files = [
-        Line("of the table", [(one.commits, one.files) for one in points]),
-        Line("in the bucket", [(one.commits, one.listed) for one in points]),
+        Line("of the table", [(point.commits, point.files) for point in points]),
+        Line("in the bucket", [(point.commits, point.listed) for point in points]),
         Line("bound", [(x, report.files_bound) for x in ends], dashed=True),
     ]
     times = [
-        Line("Iceberg", [(one.commits, one.iceberg_ms) for one in points]),
-        Line("Delta", [(one.commits, one.delta_ms) for one in points]),
+        Line("Iceberg", [(point.commits, point.iceberg_ms) for point in points]),
+        Line("Delta", [(point.commits, point.delta_ms) for point in points]),
         *(
-            Line(f"{name}, written anew", [(x, taken) for x in ends], dashed=True)
-            for name, taken in report.fresh_ms.items()
+            Line(f"{name}, written anew", [(x, milliseconds) for x in ends], dashed=True)
+            for name, milliseconds in report.fresh_ms.items()
         ),
     ]
     panels = [Panel("Data files", files), Panel("A query by DuckDB, ms", times)]
@@ -120,8 +120,15 @@ def _print(report: Report) -> None:
         f"{report.commits} commits, {report.records} records",
         ["commits", "files", "in the bucket", "snapshots", "Iceberg, ms", "Delta, ms"],
         [
-            [one.commits, one.files, one.listed, one.snapshots, one.iceberg_ms, one.delta_ms]
-            for one in report.points
+            [
+                point.commits,
+                point.files,
+                point.listed,
+                point.snapshots,
+                point.iceberg_ms,
+                point.delta_ms,
+            ]
+            for point in report.points
         ],
     )
     for name, ratio in report.ratios.items():

@@ -22,11 +22,11 @@ def properties(as_json: bool) -> None:
     """Print what to set in its spark-defaults.conf. Secrets are the names of where they are kept."""
     from tableflow_assets.stack.spark_properties import spark_properties
 
-    found = spark_properties(load_settings())
+    defaults = spark_properties(load_settings())
     if as_json:
-        click.echo(json.dumps(found))
+        click.echo(json.dumps(defaults))
         return
-    for key, value in found.items():
+    for key, value in defaults.items():
         click.echo(f"{key} {value}")
 
 
@@ -43,7 +43,7 @@ def jar(folder: Path, as_json: bool) -> None:
     """Make the archive with the functions that read JSON, for its class path."""
     from tableflow_assets.jvm.own_jar import ensure_own_jar
 
-    made = ensure_own_jar()
-    copy = folder / made.name
-    shutil.copyfile(made, copy)
+    archive = ensure_own_jar()
+    copy = folder / archive.name
+    shutil.copyfile(archive, copy)
     click.echo(json.dumps({"jar": str(copy)}) if as_json else str(copy))

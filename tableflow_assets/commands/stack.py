@@ -102,7 +102,7 @@ def logs(server: str | None, lines: int) -> None:
 
 @contextlib.contextmanager
 def interrupted_once() -> Iterator[None]:
-    """Ctrl-C, or a polite kill, interrupts once. A second one must not interrupt the stopping."""
+    """Ctrl-C or SIGTERM interrupts once. A second one must not interrupt the shutdown."""
     signals = (signal.SIGINT, signal.SIGTERM)
 
     def interrupt(*_: object) -> None:
@@ -110,11 +110,11 @@ def interrupted_once() -> Iterator[None]:
             signal.signal(number, signal.SIG_IGN)
         raise KeyboardInterrupt
 
-    before = [signal.signal(number, interrupt) for number in signals]
+    handlers = [signal.signal(number, interrupt) for number in signals]
     try:
         yield
     finally:
-        for number, handler in zip(signals, before, strict=True):
+        for number, handler in zip(signals, handlers, strict=True):
             signal.signal(number, handler)
 
 
@@ -145,7 +145,7 @@ def _start_in_background(state: StackState, dagster: bool) -> None:
 
 
 def _is_ready(supervisor: int) -> bool:
-    """Whether this supervisor says so: an interrupted one may have left its word behind."""
+    """Whether this supervisor says so: an interrupted one may have left its state behind."""
     state = _state()
     return state.ready and state.supervisor is not None and state.supervisor.pid == supervisor
 

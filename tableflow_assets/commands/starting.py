@@ -1,4 +1,4 @@
-"""The embedded servers for a command, which says all the while what it waits for."""
+"""The embedded servers for the length of a command, which reports what it is waiting for."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def running_stack(
     generators: bool = False,
     report: Callable[[str], None] = lambda _: None,
 ) -> Iterator[Stack]:
-    """The servers are ready inside and gone after."""
+    """The servers are ready inside the context and stopped after it."""
     console.print("Starting the servers …")
     from tableflow_assets.stack.stack import Stack  # takes a second, and more the first time
 
@@ -57,19 +57,19 @@ def running_stack(
 
 @contextlib.contextmanager
 def download_progress(console: Console) -> Iterator[OnDownload]:
-    """Appears only if something is downloaded: a bar on a terminal, elsewhere a line now and then."""
-    with contextlib.ExitStack() as shown:
-        yield _bar(console, shown) if console.is_terminal else _lines(console)
+    """Only shown if something is downloaded: a bar on a terminal, otherwise a line now and then."""
+    with contextlib.ExitStack() as display:
+        yield _bar(console, display) if console.is_terminal else _lines(console)
 
 
-def _bar(console: Console, shown: contextlib.ExitStack) -> OnDownload:
+def _bar(console: Console, display: contextlib.ExitStack) -> OnDownload:
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
     progress = Progress(*columns, TransferSpeedColumn(), console=console, transient=True)
 
     def update(done: int, total: int) -> None:
         if not progress.tasks:
             progress.add_task(FETCHING, total=total)
-            shown.enter_context(progress)
+            display.enter_context(progress)
         progress.update(progress.tasks[0].id, completed=min(done, total))
 
     return update

@@ -18,10 +18,10 @@ _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 def _age(_context: click.Context, _option: click.Parameter, text: str | None) -> timedelta | None:
     if text is None:
         return None
-    found = re.fullmatch(r"\s*(\d{1,7})\s*([mhdw]|minutes?|hours?|days?|weeks?)\s*", text)
-    if not found:
+    match = re.fullmatch(r"\s*(\d{1,7})\s*([mhdw]|minutes?|hours?|days?|weeks?)\s*", text)
+    if not match:
         raise click.BadParameter("write a number with m, h, d or w, such as 90d")
-    return timedelta(**{_UNITS[found[2][0]]: int(found[1])})
+    return timedelta(**{_UNITS[match[2][0]]: int(match[1])})
 
 
 @click.command()
@@ -62,8 +62,8 @@ def tag(
         result = {"topic": topic, "tag": name, "snapshot_id": snapshot, "deleted": is_delete}
         print_json(result)
     else:
-        done = "is gone from" if is_delete else "names"
-        click.echo(f"{topic}: the tag {name} {done} snapshot {snapshot}.")
+        verb = "is gone from" if is_delete else "names"
+        click.echo(f"{topic}: the tag {name} {verb} snapshot {snapshot}.")
 
 
 def _list(topic: str, refs: Mapping[str, object], as_json: bool) -> None:
@@ -82,4 +82,4 @@ def _list(topic: str, refs: Mapping[str, object], as_json: bool) -> None:
         print_json(tags)
     else:
         columns = ["tag", "snapshot_id", "keep_for_days"]
-        print_table(f"Tags of {topic}", columns, [[one[c] for c in columns] for one in tags])
+        print_table(f"Tags of {topic}", columns, [[row[c] for c in columns] for row in tags])

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tableflow_assets.operate.status import TopicStatus
     from tableflow_assets.pipeline import Committed, Pipeline
 
-AT_ONCE = 8  # topics that are asked about
+AT_ONCE = 8  # topics asked about in parallel
 topics_argument = click.argument("topics", nargs=-1)
 
 
@@ -39,44 +39,44 @@ def status(topics: tuple[str, ...], as_json: bool) -> None:
 
     tableflow = Tableflow(load_settings())
     log, catalog, state_dir = tableflow.log, tableflow.catalog, tableflow.settings.state_dir
-    chosen = tableflow.topics(topics)
-    with ThreadPoolExecutor(AT_ONCE) as pool:  # most of it is waiting for answers
-        found = list(pool.map(lambda topic: status_of(log, catalog, topic, state_dir), chosen))
+    specs = tableflow.topics(topics)
+    with ThreadPoolExecutor(AT_ONCE) as pool:  # most of the time goes into waiting for answers
+        statuses = list(pool.map(lambda topic: status_of(log, catalog, topic, state_dir), specs))
     if as_json:
-        print_json([one.to_json() for one in found])
+        print_json([status.to_json() for status in statuses])
         return
     rows = [
         [
-            one.topic,
-            one.state,
-            one.lag,
-            " ".join(f"{p.partition}:{p.committed}/{p.end}" for p in one.partitions),
-            one.rows,
-            one.files,
-            _delta_text(one),
-            ", ".join(one.maintenance),
-            one.last_commit.strftime("%Y-%m-%d %H:%M:%S") if one.last_commit else None,
-            None if one.freshness_seconds is None else f"{one.freshness_seconds:.0f} s",
+            status.topic,
+            status.state,
+            status.lag,
+            " ".join(f"{p.partition}:{p.committed}/{p.end}" for p in status.partitions),
+            status.rows,
+            status.files,
+            _delta_text(status),
+            ", ".join(status.maintenance),
+            status.last_commit.strftime("%Y-%m-%d %H:%M:%S") if status.last_commit else None,
+            None if status.freshness_seconds is None else f"{status.freshness_seconds:.0f} s",
         ]
-        for one in found
+        for status in statuses
     ]
     columns = ["topic", "state", "lag", "committed/end by partition"]
     columns += ["rows", "files", "Delta", "needs", "last commit (UTC)", "freshness"]
     print_table("Topics", columns, rows)
-    for one in found:
-        if one.reason:
-            since = f" since {one.since}" if one.since else ""
-            problem = f"[red]{one.topic}[/]{since}: {escape(one.reason)}"
+    for status in statuses:
+        if status.reason:
+            since = f" since {status.since}" if status.since else ""
+            problem = f"[red]{status.topic}[/]{since}: {escape(status.reason)}"
             console.print(problem, highlight=False, soft_wrap=True)
-        if one.resolve:
-            console.print(f"  Resolve: {escape(one.resolve)}", highlight=False, soft_wrap=True)
-        if one.delta and one.delta.problem:
-            problem = f"[red]{one.topic}[/], Delta: {escape(one.delta.problem)}"
+        if status.resolve:
+            console.print(f"  Resolve: {escape(status.resolve)}", highlight=False, soft_wrap=True)
+        if status.delta and status.delta.problem:
+            problem = f"[red]{status.topic}[/], Delta: {escape(status.delta.problem)}"
             console.print(problem, highlight=False, soft_wrap=True)
 
 
 def _delta_text(status: TopicStatus) -> str | None:
-    """Its version, and how far that is behind."""
+    """The Delta version, and how far behind it is."""
     if (delta := status.delta) is None:
         return None
     if delta.problem:
@@ -116,13 +116,13 @@ def verify(topics: tuple[str, ...], sample: int, seed: int, as_json: bool) -> No
         names = ["topic", "partition", "start", "committed", "expected", "rows", "dead_letters"]
         names += ["skipped", "dropped", "missing", "duplicated", "unexpected"]
         names += [*(["sampled", "differing"] if sample else []), "ok"]
-        shown = [result.to_json() for result in results]
-        print_table("Table against log", names, [[row[name] for name in names] for row in shown])
+        rows = [result.to_json() for result in results]
+        print_table("Table against log", names, [[row[name] for name in names] for row in rows])
         for result in results:
             for problem in (result.reason, *result.differences):
                 if problem:
-                    where = f"{result.topic} {result.partition}: {problem}"
-                    console.print(where, markup=False, highlight=False, soft_wrap=True)
+                    line = f"{result.topic} {result.partition}: {problem}"
+                    console.print(line, markup=False, highlight=False, soft_wrap=True)
     sys.exit(0 if all(result.ok for result in results) else 1)
 
 
@@ -136,19 +136,21 @@ def materialize(topics: tuple[str, ...], as_json: bool) -> None:
     tableflow = Tableflow(load_settings())
     rows, failures = [], {}
     with progress_bar() as progress:
-        chosen = tableflow.topics(topics)
-        for topic in chosen:
+        specs = tableflow.topics(topics)
+        for topic in specs:
             try:
                 pipeline = tableflow.pipeline(topic)
-                done = _materialize(pipeline, progress)
+                committed = _materialize(pipeline, progress)
             except (ServerUnreachable, StackError):
                 raise
             except TableflowError as error:
-                if len(chosen) == 1:
+                if len(specs) == 1:
                     raise
-                failures[topic.name] = error  # this topic's own; the others go on
+                failures[topic.name] = error  # concerns this topic only
                 continue
-            rows.append([topic.name, done.rows, done.dead_letters, len(done.snapshots)])
+            rows.append(
+                [topic.name, committed.rows, committed.dead_letters, len(committed.snapshots)]
+            )
             warn_of_failures(topic.name, pipeline.publish())
     columns = ["topic", "rows", "dead_letters", "commits"]
     if as_json:
@@ -161,8 +163,8 @@ def materialize(topics: tuple[str, ...], as_json: bool) -> None:
 
 
 def _materialize(pipeline: Pipeline, progress: Progress) -> Committed:
-    planned = pipeline.plan()
-    task = progress.add_task(pipeline.topic.name, total=planned.size)
+    plan = pipeline.plan()
+    task = progress.add_task(pipeline.topic.name, total=plan.size)
     return pipeline.materialize(
-        planned, run_id="cli", on_commit=lambda step, _: progress.advance(task, step.size)
+        plan, run_id="cli", on_commit=lambda step, _: progress.advance(task, step.size)
     )

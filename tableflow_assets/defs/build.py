@@ -36,16 +36,16 @@ from tableflow_assets.source.discovery import known_topics
 
 
 def build_definitions(settings: Settings) -> dg.Definitions:
-    """For a code location of its own, or to be merged with the definitions of another project.
+    """For a code location of its own, or to merge into the definitions of another project.
 
-    From here on, this process masks secrets in its logs and errors, whoever writes them.
+    From here on, this process masks secrets in its logs and errors, no matter who writes them.
     """
     mask_secrets()
     topics, products = known_topics(settings), products_of(settings)
     windows = windows_of_products(products, topics)
-    # A product's table is looked after as if it were a topic's.
+    # A product's table is maintained just like a topic's.
     tables = [*topics, *(product.spec for product in products)]
-    drawn = reports(products, settings)
+    report_assets = reports(products, settings)
     comparisons = [exactly_once_check(topic, settings) for topic in topics]
     checks = [
         *comparisons,
@@ -66,20 +66,20 @@ def build_definitions(settings: Settings) -> dg.Definitions:
             *(dead_letter_asset(topic, settings) for topic in topics),
             *(product_asset(product, settings, windows) for product in products),
             *(catalog_asset(name, tables, settings) for name in settings.catalogs),
-            *drawn,
+            *report_assets,
         ],
         asset_checks=checks,
         jobs=[
             verify_job(of_topics, comparisons),
             *maintenance_jobs(tables, settings),
             *([check_products_job(of_products)] if products else []),
-            *([reports_job(drawn)] if drawn else []),
+            *([reports_job(report_assets)] if report_assets else []),
         ],
         schedules=[
             verify_schedule(),
             *maintenance_schedules(tables, settings),
             *([check_products_schedule()] if products else []),
-            *([reports_schedule()] if drawn else []),
+            *([reports_schedule()] if report_assets else []),
         ],
         sensors=[
             new_offsets_sensor(topics, settings),
@@ -94,7 +94,7 @@ def build_definitions(settings: Settings) -> dg.Definitions:
 def _split(
     checks: Iterable[dg.AssetChecksDefinition], products: Collection[dg.AssetKey]
 ) -> tuple[list[dg.AssetCheckKey], list[dg.AssetCheckKey]]:
-    """The checks of what comes from a log, and of products, which have none."""
+    """The checks of tables that come from a log, and those of products, which have no log."""
     keys = [key for check in checks for key in check.check_keys]
     of_products = [key for key in keys if key.asset_key in products]
     return [key for key in keys if key.asset_key not in products], of_products

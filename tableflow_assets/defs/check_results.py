@@ -1,4 +1,4 @@
-"""What a check says, for a sensor or an op as for the check itself."""
+"""The outcome of a check, shared by the check itself and the sensors and ops that report it."""
 
 import dagster as dg
 

@@ -1,7 +1,7 @@
 """`python -m tableflow_assets.defs.interrupted`: close the runs that a stopped stack left open.
 
-A run that was killed together with its code server never reports its end. To Dagster it goes on: it
-would keep its table's pool, and hold the sensor back. Run this only where no run can be alive.
+A run that was killed together with its code server never reports its end. To Dagster it is still running:
+it keeps its slot in the table's pool and holds the sensor back. Run this only when no run can be alive.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from tableflow_assets.defs.our_runs import UNFINISHED
 
 
 def close_interrupted_runs(instance: dg.DagsterInstance) -> int:
-    """Report as failed what was under way; what was still queued starts by itself."""
+    """Mark the runs that were under way as failed; queued runs start by themselves."""
     begun = [status for status in UNFINISHED if status != dg.DagsterRunStatus.QUEUED]
     runs = instance.get_runs(dg.RunsFilter(statuses=begun))
     for run in runs:

@@ -1,7 +1,7 @@
 """No secret in Dagster's event log: errors of libraries may quote what they were given.
 
-What is logged is masked where the record is made (`base/masking.py`). An error that ends a step
-or a tick is not logged: Dagster makes an event of it, in one place for all of them, which is mended here.
+Log records are masked where they are created (`base/masking.py`). An error that ends a step or a tick is
+not logged: Dagster turns it into an event, all in one place, which is patched here.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ _Told = Callable[[Any, TracebackException], SerializableErrorInfo]
 
 
 def mask_secrets() -> None:
-    """For this process, be it a code server or a run."""
+    """For this process, whether a code server or a run."""
     masking.install()
     error = cast(Any, SerializableErrorInfo)
     original: _Told = error.from_traceback.__func__
@@ -26,7 +26,7 @@ def mask_secrets() -> None:
 
 def _masking(original: _Told) -> _Told:
     def masked_from_traceback(cls: Any, told: TracebackException) -> SerializableErrorInfo:
-        # Its cause and context come this way by themselves.
+        # Its cause and context pass through here on their own.
         error: Any = original(cls, told)
         return cast(
             SerializableErrorInfo,

@@ -21,7 +21,7 @@ from tableflow_assets.table.schema_diff import SchemaDiff, type_text
 from tableflow_assets.table.windows import rows_in
 
 Metadata = dict[str, dg.MetadataValue | str | int]
-# Of a list that could be as long as the table has files, so many are shown.
+# A list may have an entry for every file of a table; this many are shown.
 LONGEST_LIST = 100
 
 
@@ -77,7 +77,7 @@ def delta_metadata(table: Table, version: int) -> Metadata:
 
 
 def window_metadata(rows: int | None, added: int) -> Metadata:
-    """``rows``: None where counting them would take too long."""
+    """``rows``: None if counting them would take too long."""
     in_all: Metadata = {} if rows is None else {"dagster/partition_row_count": rows}
     return {**in_all, "rows_added": added}
 
@@ -87,7 +87,7 @@ def keyed_window_metadata(keys_changed: int) -> Metadata:
 
 
 def offsets_metadata(ends: Mapping[int, int]) -> Metadata:
-    """Of a topic, as the sensor sees it."""
+    """A topic's end offsets, as the sensor sees them."""
     table = [dg.TableRecord({"partition": p, "end": end}) for p, end in sorted(ends.items())]
     return {"end_offset_total": sum(ends.values()), "end_offsets": dg.MetadataValue.table(table)}
 
@@ -101,7 +101,7 @@ def column_schema(schema: Schema) -> dg.TableSchemaMetadataValue:
 
 
 def health_metadata(found: Health) -> Metadata:
-    """What a table is made of, and what that makes necessary."""
+    """What a table consists of, and what maintenance that calls for."""
     needs = [{"needed": need.kind, "why": need.why} for need in found.needs]
     unwell = [
         {
@@ -129,23 +129,23 @@ def health_metadata(found: Health) -> Metadata:
 
 
 def maintenance_metadata(result: Mapping[str, Any]) -> Metadata:
-    """What a step of maintenance says of itself (``to_json``): its numbers, and tables of its lists."""
-    shown: Metadata = {}
+    """A maintenance step's own report (``to_json``): its numbers as they are, its lists as tables."""
+    entries: Metadata = {}
     for name, value in result.items():
         if isinstance(value, datetime):
-            shown[name] = dg.MetadataValue.timestamp(value)
+            entries[name] = dg.MetadataValue.timestamp(value)
         elif isinstance(value, bool | int | float | str):
-            shown[name] = value  # type: ignore[assignment]
+            entries[name] = value  # type: ignore[assignment]
         elif isinstance(value, Sequence) and value:
-            rows = [one if isinstance(one, Mapping) else {name: one} for one in value]
-            shown[name] = records_table(rows)
+            rows = [item if isinstance(item, Mapping) else {name: item} for item in value]
+            entries[name] = records_table(rows)
             if len(rows) > LONGEST_LIST:
-                shown[f"{name}_in_all"] = len(rows)
-    return shown
+                entries[f"{name}_in_all"] = len(rows)
+    return entries
 
 
 def records_table(rows: Iterable[Mapping[str, Any]]) -> dg.TableMetadataValue:
-    """Dagster's tables know text and numbers only, and every row has the same fields."""
+    """Dagster's tables only take text and numbers, and need the same fields in every row."""
     records = [
         dg.TableRecord({name: _plain(value) for name, value in row.items()})
         for row in list(rows)[:LONGEST_LIST]
@@ -157,7 +157,7 @@ def _plain(value: Any) -> str | int | float | bool:
     if isinstance(value, str | int | float | bool):
         return value
     if isinstance(value, Sequence):
-        return ", ".join(str(one) for one in value)
+        return ", ".join(str(item) for item in value)
     return "" if value is None else str(value)
 
 
@@ -173,8 +173,14 @@ def _markdown(diff: SchemaDiff) -> str:
     if not diff.changes:
         return "The table is in step with the registry."
     rows = [
-        [_code(one.path), one.what, _code(one.was), _code(one.becomes), _cell(one.why)]
-        for one in diff.changes
+        [
+            _code(change.path),
+            change.what,
+            _code(change.was),
+            _code(change.becomes),
+            _cell(change.why),
+        ]
+        for change in diff.changes
     ]
     table = [["column", "change", "from", "to", "why"], ["---"] * 5, *rows]
     return "\n".join(f"| {' | '.join(row)} |" for row in table)
@@ -185,5 +191,5 @@ def _code(text: str | None) -> str:
 
 
 def _cell(text: str) -> str:
-    """Names and comments come from outside: none may end the cell, or the row, that it is in."""
+    """Names and comments come from outside: they must not break out of their cell or row."""
     return " ".join(text.split()).replace("|", "\\|")

@@ -1,4 +1,4 @@
-"""How topics and tables are called in Dagster."""
+"""What topics and tables are called in Dagster."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def product_key(product: Product, namespace: str) -> dg.AssetKey:
 
 
 def input_key(read: Input, namespace: str) -> dg.AssetKey:
-    """The table that a product reads, be it a topic's or another product's."""
+    """The table that a product reads: a topic's or another product's."""
     return dg.AssetKey([namespace, read.table])
 
 
 def table_pool(table: ManagedTable) -> str:
-    """What writes to one table waits for each other. The commits are fenced in any case."""
+    """Writers of one table wait for each other here. The commits are fenced in any case."""
     return f"tableflow_{table.table}"

@@ -1,4 +1,4 @@
-"""The runs that our sensors and schedules launch: by whom each was, and whether one is still under way."""
+"""The runs that our sensors and schedules launch: who launched each, and whether one is still under way."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ Config = dict[str, Any]  # of a run
 
 
 def in_one_process(context: dg.SensorEvaluationContext) -> Config:
-    """The config of a run of assets that keeps it in one process, where the code location leaves the choice.
+    """Run config that keeps a run of assets in one process, if the code location leaves that choice.
 
-    Each further process would open a Spark session of its own. Our own code location has one process for
-    all runs; a project with an executor of its own choice gets that.
+    Every additional process would open another Spark session. Our own code location uses one process
+    per run; a project that has chosen an executor keeps it.
     """
     location = context.repository_def
     if location is None or not location.has_implicit_global_asset_job_def():
@@ -35,7 +35,7 @@ def in_one_process(context: dg.SensorEvaluationContext) -> Config:
 def is_under_way(
     instance: dg.DagsterInstance, launched_by: str, tags: dict[str, str] | None = None
 ) -> bool:
-    """Whether a run of this launcher, and with these tags, is unfinished."""
-    asked = {RUN_TAG: launched_by} | (tags or {})
-    unfinished = dg.RunsFilter(tags=asked, statuses=list(UNFINISHED))
-    return bool(instance.get_runs(unfinished, limit=1))
+    """Whether a run by this launcher with these tags is unfinished."""
+    run_tags = {RUN_TAG: launched_by} | (tags or {})
+    runs_filter = dg.RunsFilter(tags=run_tags, statuses=list(UNFINISHED))
+    return bool(instance.get_runs(runs_filter, limit=1))

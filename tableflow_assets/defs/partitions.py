@@ -17,14 +17,14 @@ FORMATS = {"day": "%Y-%m-%d", "hour": "%Y-%m-%d-%H:%M"}
 
 def windows_of(topic: Topic) -> dg.TimeWindowPartitionsDefinition:
     start = _first_window(topic)
-    # end_offset=1: the window that is being written now is one of them.
+    # end_offset=1 includes the window that is being written now.
     if topic.window == "hour":
         return dg.HourlyPartitionsDefinition(start_date=start, timezone="UTC", end_offset=1)
     return dg.DailyPartitionsDefinition(start_date=start, timezone="UTC", end_offset=1)
 
 
 def window_key(topic: Topic, start: datetime) -> str:
-    """The window's key; what is older than the first window counts to the first."""
+    """The window's key; anything older than the first window belongs to the first."""
     return max(start, _first_window(topic)).strftime(FORMATS[topic.window])
 
 
@@ -39,7 +39,7 @@ def _first_window(topic: Topic) -> datetime:
 
 @dataclass(frozen=True)
 class ProductWindows:
-    """Days of event time, the same for all products: so that one run can bring several up to date."""
+    """Days of event time, the same for all products, so that one run can update several of them."""
 
     first: date
 
@@ -49,7 +49,7 @@ class ProductWindows:
         return dg.DailyPartitionsDefinition(start_date=start, timezone="UTC", end_offset=1)
 
     def key(self, day: date) -> str:
-        """What is older than the first window counts to the first."""
+        """Anything older than the first window belongs to the first."""
         return max(day, self.first).isoformat()
 
     @property
@@ -58,7 +58,9 @@ class ProductWindows:
 
 
 def windows_of_products(products: Sequence[Product], topics: Sequence[Topic]) -> ProductWindows:
-    """From the first record on of all that the products read; ``topics``: as they are known."""
-    read = {one.topic.name for product in products for one in product.inputs if one.topic}
-    first = [one.first_window for one in topics if one.name in read and one.first_window]
-    return ProductWindows(min(first, default=datetime.now(UTC).date()))
+    """From the first record of any topic that the products read; ``topics``: as currently known."""
+    names = {source.topic.name for product in products for source in product.inputs if source.topic}
+    first_windows = [
+        topic.first_window for topic in topics if topic.name in names and topic.first_window
+    ]
+    return ProductWindows(min(first_windows, default=datetime.now(UTC).date()))

@@ -1,7 +1,7 @@
-"""A table's pool, for steps that learn only while they run which table they work on.
+"""A table's pool, for steps that only learn at run time which table they work on.
 
-An op whose table is known beforehand just names its `pool`. The steps of maintenance are the same for all
-tables: there are as many of them as a run has topics.
+An op whose table is known beforehand just names its `pool`. The maintenance steps are shared by all
+tables: a run has one set of them per topic.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ LOOK_EVERY_SECONDS = 0.2
 
 @contextmanager
 def in_pool(context: dg.OpExecutionContext, pool: str, priority: int = 0) -> Iterator[None]:
-    """Wait for the pool as Dagster's own steps do, and hold a slot of it meanwhile.
+    """Wait for the pool as Dagster's own steps do, and hold a slot while inside.
 
-    ``priority``: among those that wait; a run of a table has 0.
+    ``priority``: among the waiting steps; a run of a table has 0.
     """
     step = context.get_step_execution_context().step.key
     with InstanceConcurrencyContext(context.instance, context.run) as pools:

@@ -1,4 +1,4 @@
-"""Lets a newly discovered topic appear in the UI without anybody's click."""
+"""Makes a newly discovered topic appear in the UI without anyone clicking reload."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ mutation Reload($location: String!) {
 
 
 def reload_definitions(settings: Settings, location: str | None) -> None:
-    """Ask the webserver to load the definitions again; without one, the next load shows the topic.
+    """Ask the webserver to reload the definitions; without one, the topic appears with the next load.
 
-    ``location``: the code location's name, which is ours only where we are a code location of our own.
+    ``location``: the code location's name, which is not ours if a project merged these definitions.
     """
     url = settings.dagster.webserver_url or os.environ.get(WEBSERVER_VARIABLE)
     if not url or location is None:
@@ -34,15 +34,15 @@ def reload_definitions(settings: Settings, location: str | None) -> None:
     try:
         if problem := _refusal(url, location):
             logger.warning("new topics were found, but %s did not reload: %s", url, problem)
-    except (httpx.HTTPError, ValueError) as error:  # ValueError: an answer that is not JSON
+    except (httpx.HTTPError, ValueError) as error:  # ValueError: a response that is not JSON
         logger.warning("new topics were found, but %s did not reload: %s", url, error)
 
 
 def _refusal(url: str, location: str) -> str | None:
     question = {"query": _RELOAD, "variables": {"location": location}}
-    answer = httpx.post(f"{url.rstrip('/')}/graphql", json=question, timeout=30)
-    told = answer.raise_for_status().json()
-    outcome = (told.get("data") or {}).get("reloadRepositoryLocation") or {}
+    response = httpx.post(f"{url.rstrip('/')}/graphql", json=question, timeout=30)
+    body = response.raise_for_status().json()
+    outcome = (body.get("data") or {}).get("reloadRepositoryLocation") or {}
     if outcome.get("__typename") == "WorkspaceLocationEntry":
         return None
-    return str(outcome.get("message") or told.get("errors") or outcome)
+    return str(outcome.get("message") or body.get("errors") or outcome)

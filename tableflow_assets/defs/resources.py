@@ -1,7 +1,7 @@
-"""The servers as Dagster resources. Secrets are named here, never held: each is read where it is used.
+"""The servers as Dagster resources. They hold references to secrets, which are read where they are used.
 
-Not by Dagster's `EnvVar`, which knows the environment only: one way for all secrets, and the error of one
-that is missing is ours.
+Dagster's `EnvVar` only covers the environment. This way all secrets are resolved the same, and a missing
+one raises our own error.
 """
 
 import os
@@ -33,11 +33,11 @@ from tableflow_assets.stack import connections
 from tableflow_assets.stack.seaweed import BUCKET, REGION
 from tableflow_assets.stack.state import StackState
 
-# The embedded stack makes its own keys; its processes and ours find them under these names.
+# The embedded stack generates its own keys; its processes and ours find them under these names.
 EMBEDDED_ACCESS_KEY = "TABLEFLOW_EMBEDDED_ACCESS_KEY"
 EMBEDDED_SECRET_KEY = "TABLEFLOW_EMBEDDED_SECRET_KEY"  # noqa: S105  (a variable's name)
 NOT_STARTED = "embedded stack: not started"
-# What ops hand to each other within a run goes this way, whatever IO manager the project around them has.
+# Ops hand values to each other through this one, whatever IO manager the surrounding project uses.
 IO_MANAGER = "tableflow_io_manager"
 
 
@@ -65,7 +65,7 @@ class _ReaderOf(Reader):
 
 
 def _client_of(manager: SecretsResource | None) -> secrets.MakeClient | None:
-    """Without the resource, AWS Secrets Manager is reached as the machine is."""
+    """Without the resource, AWS Secrets Manager is reached with the machine's own identity."""
     return manager.client_in if manager else None
 
 
@@ -110,7 +110,7 @@ class S3Address(S3Resource):
         return s3_client(self.storage())
 
     def get_object_to_set_on_execution_context(self) -> Self:
-        # Without the client that it would make at every tick of every sensor, and nobody here uses.
+        # The base class would create a client on every tick of every sensor, and nobody here uses it.
         return self
 
 
@@ -129,12 +129,12 @@ class IcebergCatalogResource(dg.ConfigurableResource[RestCatalog]):
 
 
 def resources_from(settings: Settings) -> dict[str, object]:
-    """Resources for the settings' servers; loads, with placeholders, before any was ever started.
+    """Resources for the settings' servers, with placeholders for servers that were never started.
 
-    Their keys begin with `tableflow_`: a project that these definitions are merged into may well have a
-    `kafka` of its own.
+    Their keys begin with `tableflow_`: a project that merges these definitions may well have its own
+    `kafka`.
     """
-    # Of dagster-aws, whose version is pinned; every run and every tick would say it again.
+    # dagster-aws is pinned, and its warning would repeat with every run and every tick.
     warnings.filterwarnings("ignore", ".*SecretsManagerResource", dg.BetaWarning)
     _export_embedded_keys(settings)
     manager = SecretsResource()
@@ -176,7 +176,7 @@ def _embedded_warehouse(settings: Settings) -> dict[str, Any]:
     return {
         "location": f"s3://{BUCKET}/",
         "region": REGION,
-        "endpoint": _address(lambda known: connections.s3_connection(known).endpoint, settings),
+        "endpoint": _address(lambda source: connections.s3_connection(source).endpoint, settings),
         "path_style": True,
         "access_key": {"env": EMBEDDED_ACCESS_KEY},
         "secret_key": {"env": EMBEDDED_SECRET_KEY},
@@ -189,7 +189,7 @@ def _catalog(settings: Settings, s3: S3Address) -> IcebergCatalogResource:
 
 
 def _embedded_catalog(settings: Settings) -> dict[str, Any]:
-    uri = _address(lambda known: connections.catalog_connection(known).uri, settings)
+    uri = _address(lambda source: connections.catalog_connection(source).uri, settings)
     return {
         "uri": uri,
         "oauth2_server_uri": f"{uri}/v1/oauth/tokens",

@@ -22,8 +22,8 @@ class Agenda:
 
     def add(self, records_later: int, draft: Draft) -> None:
         # The arrival number breaks ties first come, first served; drafts cannot be compared.
-        due = self._position + records_later
-        heapq.heappush(self._waiting, (due, next(self._arrival), draft))
+        due_at = self._position + records_later
+        heapq.heappush(self._waiting, (due_at, next(self._arrival), draft))
 
     def next_due(self) -> Draft | None:
         """Move on by one record; the draft whose turn it is, or None when nothing is due yet."""

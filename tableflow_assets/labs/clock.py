@@ -24,12 +24,12 @@ def fixed_step_clock(start: datetime, step: timedelta) -> Clock:
             f"The start of the lab records, {start.isoformat()}, has no time zone",
             f"Give it one, for example {start.isoformat()}+00:00.",
         )
-    upcoming = _whole_millis(start.astimezone(UTC))
+    next_time = _whole_millis(start.astimezone(UTC))
 
     def read() -> datetime:
-        nonlocal upcoming
-        now = upcoming
-        upcoming += step
+        nonlocal next_time
+        now = next_time
+        next_time += step
         return now
 
     return read

@@ -45,7 +45,7 @@ class Hotel:
 
 
 class HotelChain:
-    """Who can book, and where. Each change comes with the draft of the row that tells of it."""
+    """Who can book, and where. Each change comes with the draft of its row."""
 
     def __init__(self, random: Random, first_id: int) -> None:
         self._random = random
@@ -100,13 +100,13 @@ class HotelChain:
 
     def _invent_customer(self) -> Customer:
         number = next(self._customer_numbers)
-        first = self._random.choice(vocabulary.FIRST_NAMES)
-        last = self._random.choice(vocabulary.LAST_NAMES)
-        email = f"{first}.{last}.{number}@guest.example".lower()
+        first_name = self._random.choice(vocabulary.FIRST_NAMES)
+        last_name = self._random.choice(vocabulary.LAST_NAMES)
+        email = f"{first_name}.{last_name}.{number}@guest.example".lower()
         birth_date = date(1950, 1, 1) + timedelta(days=self._random.randrange(20_000))
         if self._random.random() < NEVER_BOOKS:
             self.prospects.add(email)
-        return Customer(email, f"C{number}", first, last, birth_date)
+        return Customer(email, f"C{number}", first_name, last_name, birth_date)
 
     def _invent_hotel(self, number: int) -> Hotel:
         city, country = self._random.choice(vocabulary.CITIES)

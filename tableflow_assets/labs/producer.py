@@ -28,8 +28,8 @@ PRODUCER_SETTINGS: dict[str, str | int | bool] = {
     # A key lands on the same partition as with Kafka's Java producer.
     "partitioner": "murmur2_random",
     "linger.ms": 20,
-    # While a broker is away the client reports every attempt to reconnect; what counts in the end
-    # is raised as an error.
+    # While a broker is down the client logs every attempt to reconnect; what matters in the end is
+    # raised as an error.
     "log_level": 2,
 }
 
@@ -57,7 +57,7 @@ class LabEncoder:
 
 
 class DeliveryLog:
-    """What became of the records: acknowledged, by topic, and the reasons of those refused."""
+    """What became of the records: how many were acknowledged per topic, and why others were refused."""
 
     def __init__(self) -> None:
         self.acknowledged: Counter[str] = Counter()
@@ -103,12 +103,12 @@ def produce(
     producer = _connected_producer(bootstrap_servers)
     log = DeliveryLog()
     began = time.monotonic()
-    for sent, record in enumerate(records, start=1):
+    for number, record in enumerate(records, start=1):
         _send(producer, record, encoder.encode(record), log, stop)
         report.tell(log.acknowledged.total())
         # Wait here, before the next record is taken: a live stream stamps it when it is taken.
         if rate:
-            _wait_until(began + sent / rate, producer, stop)
+            _wait_until(began + number / rate, producer, stop)
         if log.failures or stop.is_set():
             break
     # In short turns, so that Ctrl-C gets through; the delivery timeout bounds their number.
@@ -122,7 +122,7 @@ def produce(
 def _connected_producer(bootstrap_servers: str) -> Producer:
     producer = Producer({"bootstrap.servers": bootstrap_servers, **PRODUCER_SETTINGS})
     try:
-        # Without this look a wrong address would show only after the delivery timeout.
+        # Without this call a wrong address would only show after the delivery timeout.
         producer.list_topics(timeout=SECONDS_TO_ANSWER)
     except KafkaException as failure:
         raise ServerUnreachable("Kafka", bootstrap_servers, str(failure)) from failure
@@ -160,7 +160,7 @@ def _wait_until(moment: float, producer: Producer, stop: threading.Event) -> Non
 
 
 class _Progress:
-    """Calls back about once a second, however often it is told."""
+    """Calls back about once a second, however often `tell` is called."""
 
     def __init__(self, callback: Callable[[int], None] | None) -> None:
         self._callback = callback

@@ -19,7 +19,7 @@ class LabRegistry:
         self._client = SchemaRegistryClient(
             {
                 "url": url,
-                # The client's own default is to wait for an answer forever.
+                # By default the client waits for an answer forever.
                 "timeout": SECONDS_TO_ANSWER,
                 "retries.wait.ms": 200,
             }

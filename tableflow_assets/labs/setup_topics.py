@@ -32,9 +32,9 @@ def ensure_topics(
     partitions: int = 3,
 ) -> None:
     """Create the topics that do not exist yet, and register every topic's value schema."""
-    chosen = checked_topics(topics)
+    names = checked_topics(topics)
     try:
-        _create_missing(bootstrap_servers, chosen, partitions)
+        _create_missing(bootstrap_servers, names, partitions)
     except KafkaException as failure:
         error = failure.args[0]
         if error.code() in NO_ANSWER:
@@ -44,26 +44,26 @@ def ensure_topics(
             "Create them by hand, or ask for what the broker's message allows.",
         ) from failure
     registry = LabRegistry(registry_url)
-    for topic in chosen:
+    for topic in names:
         registry.register(topic)
 
 
 def _create_missing(bootstrap_servers: str, topics: Collection[str], partitions: int) -> None:
     # The name keeps the client alive: once it is collected, its futures never resolve.
-    # Its log is kept down, because what it would say is raised as an error.
+    # Its log level is low because what it would log is raised as an error.
     admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 2})
     existing = admin.list_topics(timeout=SECONDS_TO_ANSWER).topics
-    missing = [
+    new_topics = [
         NewTopic(topic, num_partitions=partitions, replication_factor=1, config=KEEP_FOREVER)
         for topic in topics
         if topic not in existing
     ]
-    if not missing:
+    if not new_topics:
         return
-    for creation in admin.create_topics(missing, request_timeout=SECONDS_TO_ANSWER).values():
+    for creation in admin.create_topics(new_topics, request_timeout=SECONDS_TO_ANSWER).values():
         try:
             creation.result()
         except KafkaException as failure:
-            # Somebody else created it since we looked: that is as good.
+            # Somebody else created it since we looked, which is just as good.
             if failure.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise

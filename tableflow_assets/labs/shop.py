@@ -38,7 +38,7 @@ class Customer:
 
 
 class Shop:
-    """Who can buy, and what. Each change comes with the draft of the row that tells of it."""
+    """Who can buy, and what. Each change comes with the draft of its row."""
 
     def __init__(self, random: Random, first_id: int) -> None:
         self._random = random
@@ -67,10 +67,10 @@ class Shop:
 
     def _invent_products(self, first_id: int) -> list[Product]:
         combinations = list(product(vocabulary.BRANDS, vocabulary.PRODUCT_NAMES))
-        chosen = self._random.sample(combinations, OPENING_PRODUCTS)
+        sample = self._random.sample(combinations, OPENING_PRODUCTS)
         return [
             Product(number, brand, name, category, self._invent_price())
-            for number, (brand, (name, category)) in enumerate(chosen, start=first_id)
+            for number, (brand, (name, category)) in enumerate(sample, start=first_id)
         ]
 
     def _invent_price(self) -> float:
@@ -78,11 +78,11 @@ class Shop:
 
     def _invent_customer(self) -> Customer:
         number = next(self._customer_ids)
-        first = self._random.choice(vocabulary.FIRST_NAMES)
-        last = self._random.choice(vocabulary.LAST_NAMES)
-        email = f"{first}.{last}.{number}@shop.example".lower()
+        first_name = self._random.choice(vocabulary.FIRST_NAMES)
+        last_name = self._random.choice(vocabulary.LAST_NAMES)
+        email = f"{first_name}.{last_name}.{number}@shop.example".lower()
         city, country = self._random.choice(vocabulary.CITIES)
-        return Customer(number, f"{first} {last}", email, city, country)
+        return Customer(number, f"{first_name} {last_name}", email, city, country)
 
 
 def customer_row(customer: Customer, now: datetime) -> LabRecord:

@@ -58,21 +58,21 @@ def checked_topics(topics: Collection[str] | None) -> tuple[str, ...]:
     """The topics asked for, or all of them; a name that no lab has is refused."""
     if topics is None:
         return LAB_TOPICS
-    allowed = ", ".join(LAB_TOPICS)
+    choices = ", ".join(LAB_TOPICS)
     unknown = sorted(set(topics) - set(LAB_TOPICS))
     if unknown:
         raise SettingsError(
-            f"No lab has a topic named {', '.join(unknown)}", f"Choose from: {allowed}."
+            f"No lab has a topic named {', '.join(unknown)}", f"Choose from: {choices}."
         )
     if not topics:
-        raise SettingsError("No lab topic was chosen", f"Choose from: {allowed}.")
+        raise SettingsError("No lab topic was chosen", f"Choose from: {choices}.")
     return tuple(topic for topic in LAB_TOPICS if topic in topics)
 
 
 def _stamped(seed: int, clock: Clock, topics: Collection[str]) -> Iterator[LabRecord]:
     taking_turns = zip(ShiftLeft(seed).drafts(), RiverHotels(seed).drafts(), strict=True)
     for draft in chain.from_iterable(taking_turns):
-        # Every draft is completed, also those left out below: completing one draws random
+        # Every draft is completed, even those left out below: completing one draws random
         # numbers and can put others on the agenda.
         record = draft(clock())
         if record.topic in topics:

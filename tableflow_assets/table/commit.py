@@ -1,8 +1,8 @@
 """One commit: rows and ledger entry in one snapshot, fenced against every other writer.
 
-The rows are appended to a branch of our own, taken from the snapshot that the plan was made on. Then
-``main`` is moved to it under the condition that it still is that snapshot: if another writer came
-first, the catalog refuses, and nothing of ours is visible.
+The rows are appended to a branch of our own, created from the snapshot that the plan was based on. Then
+``main`` is moved to the branch's head, on condition that it still is at that snapshot: if another writer
+came first, the catalog refuses and none of our rows become visible.
 """
 
 from __future__ import annotations
@@ -54,27 +54,27 @@ def open_branch(catalog: RestCatalog, table: Table, base: int, prefix: str = WRI
 def own_branch(
     catalog: RestCatalog, table: Table, base: int, prefix: str = WRITER
 ) -> Iterator[str]:
-    """A branch for the time of a commit; committing it removes it, and so does a failure."""
+    """A branch for the duration of a commit; committing removes it, and so does a failure."""
     branch = open_branch(catalog, table, base, prefix)
     try:
         yield branch
     except BaseException:
         try:
             drop_branch(catalog, table, branch)
-        except Exception as error:  # the fault that brought us here is the one to report
+        except Exception as error:  # the original error is the one to report
             logger.debug("the branch %s is left for a later run to remove: %s", branch, error)
         raise
 
 
 def append_nothing(catalog: RestCatalog, table: Table, branch: str, entry: Entry) -> None:
-    """A snapshot for the sake of its entry."""
-    nothing = pa.Table.from_batches([], schema=table.schema().as_arrow())
+    """An empty snapshot that carries the ledger entry."""
+    no_rows = pa.Table.from_batches([], schema=table.schema().as_arrow())
     properties = {PROPERTY: entry.to_property()}
     catalog.ask(table.refresh)
     change_table(
         catalog,
         table,
-        lambda: table.append(nothing, snapshot_properties=properties, branch=branch),
+        lambda: table.append(no_rows, snapshot_properties=properties, branch=branch),
     )
 
 
@@ -87,9 +87,9 @@ def append_to_branch(
     gather: bool,
     fanout: bool = True,
 ) -> None:
-    """``gather``: into one file a partition, at the cost of a shuffle; else every task has its own.
+    """``gather``: one file per partition, at the cost of a shuffle; else every task writes its own.
 
-    ``fanout``: with a file open for every partition at a time; else the rows are sorted first.
+    ``fanout``: keep a file open for every partition at once; else the rows are sorted first.
     """
     distribution = "hash" if gather else "none"
     writer = branch_writer(rows, spark_table, branch, entry, fanout=fanout)
@@ -97,7 +97,7 @@ def append_to_branch(
 
 
 def branch_in_spark(spark_table: str, branch: str) -> str:
-    """What Spark's SQL calls it."""
+    """The branch's name in Spark SQL."""
     return f"{spark_table}.`branch_{branch}`"
 
 
@@ -116,7 +116,7 @@ def empty_branch(catalog: RestCatalog, table: Table, branch: str, entry: Entry) 
     catalog.ask(table.refresh)
     properties = {PROPERTY: entry.to_property()}
     with warnings.catch_warnings():
-        # That it rewrites instead of marking: neither is needed where whole files go.
+        # pyiceberg warns that it rewrites files, which does not happen when whole files are deleted.
         warnings.filterwarnings("ignore", message="Merge on read")
         change_table(
             catalog, table, lambda: table.delete(snapshot_properties=properties, branch=branch)
@@ -135,16 +135,16 @@ def commit_branch(
 ) -> int:
     """Make the branch's head the table's current snapshot, if ``base`` still is; return the head.
 
-    With it, in the same commit: a tag for what was current, and properties of the table. ``table`` is
-    then as the commit has left it.
+    The same commit can tag the old snapshot and set table properties. Afterwards ``table`` reflects the
+    commit.
     """
     catalog.ask(table.refresh)
-    if branch not in table.metadata.refs:  # whoever erases a key ends the commits under way
+    if branch not in table.metadata.refs:  # erasing a key aborts the commits under way
         raise _overtaken(table)
     head = table.metadata.refs[branch].snapshot_id
-    still = AssertRefSnapshotId.model_validate({"ref": MAIN_BRANCH, "snapshot-id": base})
+    main_at_base = AssertRefSnapshotId.model_validate({"ref": MAIN_BRANCH, "snapshot-id": base})
     move = {"ref-name": MAIN_BRANCH, "snapshot-id": head, "type": SnapshotRefType.BRANCH}
-    requirements = (AssertTableUUID(uuid=table.metadata.table_uuid), still)
+    requirements = (AssertTableUUID(uuid=table.metadata.table_uuid), main_at_base)
     updates = (
         SetSnapshotRefUpdate.model_validate(move),
         _tag(TAG, head),
@@ -164,7 +164,7 @@ def move_main(
     base: int,
     head: int,
 ) -> None:
-    """From ``base``, as the requirements must say, to ``head``, as the updates must say."""
+    """From ``base``, which the requirements must assert, to ``head``, which the updates must set."""
     for pause in PAUSES:
         try:
             answer = catalog.ask(lambda: catalog.iceberg.commit_table(table, requirements, updates))
@@ -172,7 +172,7 @@ def move_main(
             reached("committed")
             return
         except Exception as error:
-            # Refused, or succeeded with the answer lost on the way: the table itself knows which.
+            # Refused, or succeeded but the answer got lost: only the table knows which.
             current = _current(catalog, table)
             if current == head:
                 return
@@ -180,7 +180,7 @@ def move_main(
                 raise
             if current != base:
                 break
-            time.sleep(pause)  # somebody changed a property, or another branch: not the rows
+            time.sleep(pause)  # only a property or another branch changed, not the rows
     raise _overtaken(table)
 
 
@@ -197,15 +197,15 @@ def _tag(name: str, snapshot: int) -> SetSnapshotRefUpdate:
 
 
 def drop_branch(catalog: RestCatalog, table: Table, branch: str) -> None:
-    catalog.ask(table.refresh)  # Spark has moved the branch since we made it
+    catalog.ask(table.refresh)  # Spark has moved the branch since we created it
     change_table(catalog, table, lambda: table.manage_snapshots().remove_branch(branch).commit())
 
 
 def drop_abandoned_branches(catalog: RestCatalog, table: Table) -> None:
-    """What killed runs left behind. A live writer's branch is younger, and fenced in any case."""
+    """Left behind by killed runs. A live writer's branch is younger, and fenced in any case."""
     for name in list(table.metadata.refs):
-        made = re.fullmatch(rf"({WRITER}|{REBUILD})_(\d+)_\w+", name)
-        if made and int(made[2]) < time.time() - ABANDONED_AFTER_SECONDS[made[1]]:
+        match = re.fullmatch(rf"({WRITER}|{REBUILD})_(\d+)_\w+", name)
+        if match and int(match[2]) < time.time() - ABANDONED_AFTER_SECONDS[match[1]]:
             drop_branch(catalog, table, name)
 
 

@@ -1,4 +1,4 @@
-"""A table is created once, with the beginning of its ledger in its first snapshot."""
+"""A table is created once, and its first snapshot starts its ledger."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tableflow_assets.table.location import (
 )
 
 MODE_PROPERTY = "tableflow.mode"
-PRODUCT = "product"  # the mode of tables that are made of other tables
+PRODUCT = "product"  # the mode of tables made from other tables
 
 
 def create_table(
@@ -35,12 +35,12 @@ def create_table(
     lock_folder: Path,
     properties: Mapping[str, str],
 ) -> Table:
-    """Create the table with an empty first snapshot that says where it begins.
+    """Create the table with an empty first snapshot whose ledger entry says where it starts.
 
-    ``properties``: those that do not follow from how every table is kept, such as its mode.
+    ``properties``: in addition to those that every table gets, such as its mode.
     """
-    # Not every REST catalog creates atomically: of two creates at once both may succeed, with two
-    # different tables. So creation goes through one lock for all processes on this state folder.
+    # Not every REST catalog creates atomically: two concurrent creates may both succeed, with two
+    # different tables. So all processes that share this state folder take a lock to create one.
     lock_folder.mkdir(parents=True, exist_ok=True)
     with (lock_folder / f"create-{spec.table}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

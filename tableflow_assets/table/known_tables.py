@@ -1,6 +1,6 @@
-"""Which tables were there once, so that one that was dropped is not quietly made anew.
+"""Which tables once existed, so that a dropped one is not quietly created again.
 
-A hint in the state folder: without it, a table that is gone counts as one that never was.
+Only a hint in the state folder: without it, a dropped table looks like one that never existed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tableflow_assets.settings.managed_table import ManagedTable
 
 
 def remember(state_dir: Path, topic: ManagedTable, uuid: UUID, namespace: str) -> None:
-    """Note the table's uuid; costs a read of one small file where it is known already."""
+    """Note the table's uuid; if it is already known, that costs reading one small file."""
     name, text = _name(topic, namespace), str(uuid)
     if remembered(state_dir).get(name) == text:
         return
@@ -30,7 +30,7 @@ def remember(state_dir: Path, topic: ManagedTable, uuid: UUID, namespace: str) -
 
 
 def forget(state_dir: Path, topic: ManagedTable, namespace: str) -> None:
-    """The table may be made anew."""
+    """Allow the table to be created again."""
     name = _name(topic, namespace)
     if name not in remembered(state_dir):
         return
@@ -39,7 +39,7 @@ def forget(state_dir: Path, topic: ManagedTable, namespace: str) -> None:
 
 
 def refuse_a_vanished_table(state_dir: Path, topic: ManagedTable, namespace: str) -> None:
-    """To be called where the catalog has no such table."""
+    """Call this if the catalog has no such table."""
     name = _name(topic, namespace)
     if (uuid := remembered(state_dir).get(name)) is not None:
         raise TableGone(
@@ -52,7 +52,7 @@ def refuse_a_vanished_table(state_dir: Path, topic: ManagedTable, namespace: str
 def existing_table(
     catalog: RestCatalog, state_dir: Path, topic: ManagedTable, to: str = ""
 ) -> Table:
-    """``to``: what is to be done with it, where that needs rows: then making it now would not help."""
+    """``to``: what the caller wants to do, if that needs rows: creating the table would not help then."""
     table = catalog.find(topic.table)
     if table is not None:
         return table
@@ -71,19 +71,19 @@ def existing_table(
 def remembered(state_dir: Path) -> dict[str, str]:
     """Namespace and table → uuid."""
     try:
-        known = json.loads(_file(state_dir).read_text())
-        return {str(name): str(uuid) for name, uuid in known.items()}
+        uuids = json.loads(_file(state_dir).read_text())
+        return {str(name): str(uuid) for name, uuid in uuids.items()}
     except (FileNotFoundError, ValueError, AttributeError):
         return {}
 
 
-def _write(state_dir: Path, known: dict[str, str]) -> None:
-    replace_file(_file(state_dir), json.dumps(dict(sorted(known.items())), indent=1).encode())
+def _write(state_dir: Path, uuids: dict[str, str]) -> None:
+    replace_file(_file(state_dir), json.dumps(dict(sorted(uuids.items())), indent=1).encode())
 
 
 @contextmanager
 def _only_writer(state_dir: Path) -> Iterator[None]:
-    """Runs of several tables, in several processes, share the file."""
+    """Runs of different tables, in different processes, share the file."""
     state_dir.mkdir(parents=True, exist_ok=True)
     with (state_dir / "tables.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -1,7 +1,7 @@
-"""The catalogs that tables are published to: an asset each, and a check of every table in every one of them.
+"""The catalogs that tables are published to: one asset per catalog, one check per table and catalog.
 
-A run of a table publishes it, too. What it could not, because the catalog was away, the sensor brings up
-to date when it is back.
+A run of a table also publishes it. If the catalog was unreachable then, the sensor catches up once it
+is back.
 """
 
 from collections.abc import Iterator, Sequence
@@ -37,11 +37,11 @@ def catalog_asset(
     name: str, tables: Sequence[ManagedTable], settings: Settings
 ) -> dg.AssetsDefinition:
     """Materialized: every table of this catalog is published there as it is now."""
-    shown = tables_in(name, tables)
+    catalog_tables = tables_in(name, tables)
 
     @dg.asset(
         key=catalog_key(name),
-        deps=[table_key(table, settings.namespace) for table in shown],
+        deps=[table_key(table, settings.namespace) for table in catalog_tables],
         group_name=GROUP,
         kinds={KINDS[settings.catalogs[name].type]},
         description=f"What the catalog `{name}` shows of the tables. A run publishes all of them.",
@@ -52,15 +52,15 @@ def catalog_asset(
         context: dg.AssetExecutionContext, tableflow_catalog: IcebergCatalogResource
     ) -> dg.MaterializeResult[None]:
         publisher = Publisher(settings, tableflow_catalog.client())
-        found: list[CatalogStatus] = []
-        for table in shown:
-            # A catalog that was waited for in vain is not waited for again with every other table.
-            patient = state_of_all(found) != "failed"
-            standings = publisher.publish(table, patient=patient, only=name)
-            tell(context, table, settings, standings)
-            found += standings
+        statuses: list[CatalogStatus] = []
+        for table in catalog_tables:
+            # Once a catalog has timed out, the remaining tables do not wait for it again.
+            patient = state_of_all(statuses) != "failed"
+            table_statuses = publisher.publish(table, patient=patient, only=name)
+            tell(context, table, settings, table_statuses)
+            statuses += table_statuses
         return dg.MaterializeResult(
-            metadata={"state": state_of_all(found), "tables": _table(found)}
+            metadata={"state": state_of_all(statuses), "tables": _table(statuses)}
         )
 
     return publish
@@ -83,8 +83,8 @@ def _check(name: str, table: ManagedTable, settings: Settings) -> dg.AssetChecks
         description=f"Compares what the catalog `{name}` says with the table. Changes nothing.",
     )
     def published(tableflow_catalog: IcebergCatalogResource) -> dg.AssetCheckResult:
-        (standing,) = Publisher(settings, tableflow_catalog.client()).look(table, only=name)
-        return check_result(evaluation(key, standing))
+        (status,) = Publisher(settings, tableflow_catalog.client()).look(table, only=name)
+        return check_result(evaluation(key, status))
 
     return published
 
@@ -95,12 +95,12 @@ def tell(
     settings: Settings,
     standings: Sequence[CatalogStatus],
 ) -> None:
-    """What the checks would say, after something was published."""
-    for standing in standings:
-        if standing.state == "failed":
-            context.log.warning(f"{standing.catalog}: {standing.reason} {standing.next_step}")
-        said: Any = evaluation(table_key(table, settings.namespace), standing)
-        context.log_event(said)
+    """Report what the checks would say, right after publishing."""
+    for status in standings:
+        if status.state == "failed":
+            context.log.warning(f"{status.catalog}: {status.reason} {status.next_step}")
+        event: Any = evaluation(table_key(table, settings.namespace), status)
+        context.log_event(event)
 
 
 def evaluation(key: dg.AssetKey, standing: CatalogStatus) -> dg.AssetCheckEvaluation:
@@ -108,7 +108,7 @@ def evaluation(key: dg.AssetKey, standing: CatalogStatus) -> dg.AssetCheckEvalua
         key,
         check_name(standing.catalog),
         passed=standing.is_in_step or not standing.can_be_shown,
-        severity=dg.AssetCheckSeverity.WARN,  # the table itself is as it should be
+        severity=dg.AssetCheckSeverity.WARN,  # the table itself is fine
         description=_says(standing),
         metadata={
             "state": standing.state,
@@ -124,26 +124,26 @@ def evaluation(key: dg.AssetKey, standing: CatalogStatus) -> dg.AssetCheckEvalua
     )
 
 
-def _says(standing: CatalogStatus) -> str:
-    if standing.reason:
-        return standing.reason
-    if standing.behind:
-        return f"{standing.listed_as} is {standing.behind} snapshots behind the table."
-    return f"{standing.listed_as} is the table as it is."
+def _says(status: CatalogStatus) -> str:
+    if status.reason:
+        return status.reason
+    if status.behind:
+        return f"{status.listed_as} is {status.behind} snapshots behind the table."
+    return f"{status.listed_as} is the table as it is."
 
 
-def _table(found: Sequence[CatalogStatus]) -> dg.TableMetadataValue:
+def _table(statuses: Sequence[CatalogStatus]) -> dg.TableMetadataValue:
     return dg.MetadataValue.table(
         [
             dg.TableRecord(
                 {
-                    "topic": one.topic,
-                    "state": one.state,
-                    "listed_as": one.listed_as,
-                    "snapshot": str(one.snapshot or ""),
-                    "reason": one.reason,
+                    "topic": status.topic,
+                    "state": status.state,
+                    "listed_as": status.listed_as,
+                    "snapshot": str(status.snapshot or ""),
+                    "reason": status.reason,
                 }
             )
-            for one in found
+            for status in statuses
         ]
     )

@@ -1,4 +1,4 @@
-"""The sensor that comes back to catalogs which were away, or know nothing of a commit by the command line."""
+"""The sensor that retries catalogs which were unreachable, or missed a commit made on the command line."""
 
 import time
 from collections.abc import Sequence
@@ -37,18 +37,18 @@ def unpublished_tables_sensor(
     def unpublished_tables(
         context: dg.SensorEvaluationContext, tableflow_catalog: IcebergCatalogResource
     ) -> dg.SensorResult | dg.SkipReason:
-        before, now = _read_cursor(context.cursor), time.time()
+        last_tick, now = _read_cursor(context.cursor), time.time()
         try:
             behind = _behind(
                 Publisher(settings, tableflow_catalog.client()), tables, context.instance
             )
         except TableflowError as error:
             return dg.SkipReason(str(error))
-        waiting = {name: before.get(name, Waiting(since=now)) for name in behind}
+        waiting = {name: last_tick.get(name, Waiting(since=now)) for name in behind}
         due = [
             name
-            for name, one in waiting.items()
-            if one.is_due(now)
+            for name, wait in waiting.items()
+            if wait.is_due(now)
             and not is_under_way(context.instance, SENSOR_NAME, {CATALOG_TAG: name})
         ]
         for name in due:
@@ -57,21 +57,21 @@ def unpublished_tables_sensor(
         return dg.SensorResult(
             run_requests=[_request(keys[name], name, config) for name in due],
             skip_reason=None if due else _why_nothing(waiting),
-            cursor=dumps({name: one.model_dump() for name, one in waiting.items()}),
+            cursor=dumps({name: wait.model_dump() for name, wait in waiting.items()}),
         )
 
     return unpublished_tables
 
 
 class Waiting(BaseModel):
-    """A catalog that is behind. A hint: without it, it is only asked again sooner."""
+    """A catalog that is behind. Only a hint: if it is lost, the catalog is retried sooner."""
 
     since: float
     at: float = 0  # of the last request
     times: int = 0
 
     def is_due(self, now: float) -> bool:
-        """Not at once: a run of a table publishes it by itself, after it has committed."""
+        """Not right away: a run of a table publishes by itself after its commit."""
         wait = EVERY_SECONDS * 2.0 ** max(0, self.times - 1)
         return now >= (self.at or self.since) + min(wait, LONGEST_WAIT_SECONDS)
 
@@ -82,22 +82,24 @@ class Waiting(BaseModel):
 def _behind(
     publisher: Publisher, tables: Sequence[ManagedTable], instance: dg.DagsterInstance
 ) -> list[str]:
-    """The catalogs that were not told of the newest state of one of their tables.
+    """The catalogs that have not been told about the newest state of one of their tables.
 
-    And those that no run has ever looked at as a whole: their assets would stay empty.
+    Also those that no run has ever published to as a whole: their assets would stay empty.
     """
     new = [
-        one.name
-        for one in publisher.catalogs
-        if instance.get_latest_materialization_event(catalog_key(one.name)) is None
+        catalog.name
+        for catalog in publisher.catalogs
+        if instance.get_latest_materialization_event(catalog_key(catalog.name)) is None
     ]
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     for topic in tables:
         table = publisher.owner.find(topic.table)
         if table is not None and table.current_snapshot() is not None:
-            shown_in = [one.name for one in publisher.catalogs_of(topic) if one.name in new]
-            found |= dict.fromkeys([*publisher.not_told(topic, table), *shown_in])
-    return list(found)
+            shown_in = [
+                catalog.name for catalog in publisher.catalogs_of(topic) if catalog.name in new
+            ]
+            names |= dict.fromkeys([*publisher.not_told(topic, table), *shown_in])
+    return list(names)
 
 
 def _why_nothing(waiting: dict[str, Waiting]) -> str:
@@ -109,7 +111,7 @@ def _why_nothing(waiting: dict[str, Waiting]) -> str:
 def _request(key: dg.AssetKey, name: str, run_config: Config) -> dg.RunRequest:
     return dg.RunRequest(
         asset_selection=[key],
-        asset_check_keys=[],  # the run tells by itself what they would say
+        asset_check_keys=[],  # the run reports their outcome itself
         run_config=run_config,
         tags={RUN_TAG: SENSOR_NAME, CATALOG_TAG: name},
     )
@@ -119,4 +121,4 @@ def _read_cursor(text: str | None) -> dict[str, Waiting]:
     try:
         return TypeAdapter(dict[str, Waiting]).validate_json(text or "{}")
     except ValidationError:
-        return {}  # of another version
+        return {}  # written by another version

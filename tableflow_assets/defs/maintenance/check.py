@@ -11,7 +11,7 @@ from tableflow_assets.operate.maintenance.health import Health, health
 from tableflow_assets.settings.managed_table import ManagedTable
 from tableflow_assets.settings.settings import Settings
 
-LONGEST_REASON = 300  # characters; the table of needs has all of it
+LONGEST_REASON = 300  # characters; the table of needs has the full text
 
 
 def maintenance_check(topic: ManagedTable, settings: Settings) -> dg.AssetChecksDefinition:
@@ -24,20 +24,23 @@ def maintenance_check(topic: ManagedTable, settings: Settings) -> dg.AssetChecks
     )
     def maintenance(tableflow_catalog: IcebergCatalogResource) -> dg.AssetCheckResult:
         try:
-            found = health(tableflow_catalog.client(), topic)
-        except (TableflowError, OSError) as error:  # a server is away; the store says OSError
+            table_health = health(tableflow_catalog.client(), topic)
+        except (
+            TableflowError,
+            OSError,
+        ) as error:  # a server is down; the object store raises OSError
             return dg.AssetCheckResult(
                 passed=False,
                 severity=dg.AssetCheckSeverity.WARN,
                 description=f"It could not be found out. {error}",
             )
-        return check_result(maintenance_evaluation(key, found))
+        return check_result(maintenance_evaluation(key, table_health))
 
     return maintenance
 
 
 def maintenance_evaluation(key: dg.AssetKey, found: Health) -> dg.AssetCheckEvaluation:
-    """What the check says; a run of `maintain` says it too, after every step."""
+    """The outcome of the check; a run of `maintain` reports it too, after every step."""
     return dg.AssetCheckEvaluation(
         key,
         MAINTENANCE_CHECK_NAME,

@@ -1,4 +1,4 @@
-"""Maintenance in Dagster: two jobs for all tables, and for every table a schedule of its own."""
+"""Maintenance in Dagster: two jobs for all tables, and one schedule per table."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -17,10 +17,10 @@ from tableflow_assets.settings.settings import Settings
 from tableflow_assets.table.suspension import find_suspension
 
 JOB_NAME = "maintain"
-# A worker that was killed outright never says so; until then it keeps the table's pool.
+# A worker that was killed never reports it, and would hold the table's pool until this limit.
 LONGEST_RUN_SECONDS = 3600
 TAGS = {
-    "tableflow/maintenance": "true",  # lets an instance limit how many there are at a time
+    "tableflow/maintenance": "true",  # lets an instance limit how many run at a time
     "dagster/priority": "-1",  # in the queue, runs with new records go first
     "dagster/max_runtime": str(LONGEST_RUN_SECONDS),
 }
@@ -59,7 +59,7 @@ def maintenance_jobs(topics: Sequence[ManagedTable], settings: Settings) -> list
 
 
 def _named(step: dg.OpDefinition) -> Any:
-    """Job and op cannot share a name; the op's step can have it."""
+    """A job and an op cannot share a name, but a job and a step can."""
     return step.alias("compact") if step.name == COMPACT_OP else step
 
 
@@ -88,7 +88,7 @@ def _schedule(topic: ManagedTable, settings: Settings) -> dg.ScheduleDefinition:
         try:
             if reason := _why_not(context, name, topic, settings, tableflow_catalog):
                 return dg.SkipReason(reason)
-        except (TableflowError, OSError) as error:  # OSError: of the object store
+        except (TableflowError, OSError) as error:  # OSError: from the object store
             return dg.SkipReason(str(error))
         return dg.RunRequest(
             run_config={"ops": {"choose": {"config": {"topics": [topic.name]}}}},
@@ -105,11 +105,11 @@ def _why_not(
     settings: Settings,
     catalog: IcebergCatalogResource,
 ) -> str | None:
-    """Why no run is launched now; None if one is. What most ticks end with, and costs least, first."""
+    """Why no run is launched now, or None if one is. The cheapest and most frequent answer comes first."""
     client = catalog.client()
-    found = health(client, topic)
-    if not found.needs:
-        return what_is_needed(found)
+    table_health = health(client, topic)
+    if not table_health.needs:
+        return what_is_needed(table_health)
     if suspension := find_suspension(client, topic, settings.state_dir):
         return str(suspension.to_error(topic))
     if is_under_way(context.instance, name):

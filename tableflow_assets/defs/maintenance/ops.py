@@ -45,15 +45,15 @@ class MaintenanceConfig(dg.Config):
 
 
 class MaintenanceOps:
-    """For all topics the same ops: which topic it is, they are told when they run."""
+    """The same ops serve all topics; they learn which topic to work on when they run."""
 
     def __init__(self, topics: Sequence[ManagedTable], settings: Settings) -> None:
         self._topics = {topic.name: topic for topic in topics}
         self._settings = settings
         self.choose = self._choose()
         self.look = self._look()
-        # A step that fails stops no other: none waits for another's output. Their order comes from
-        # their priorities, which the executor goes by.
+        # No step waits for another's output, so that a failing step stops no other. Their order comes
+        # from their priorities, which the executor honours.
         self.steps: Mapping[Kind, dg.OpDefinition] = {
             step.kind: self._step(step, priority=-position)
             for position, step in enumerate(STEPS, start=1)
@@ -91,9 +91,9 @@ class MaintenanceOps:
             topic, client = self._topics[wanted.topic], tableflow_catalog.client()
             if suspension := find_suspension(client, topic, self._settings.state_dir):
                 raise suspension.to_error(topic)
-            needed = self._judge(context, topic, client)
+            needs = self._judge(context, topic, client)
             for step in STEPS:
-                if step.kind in needed or (step.kind == "compact" and wanted.asks_to_compact):
+                if step.kind in needs or (step.kind == "compact" and wanted.asks_to_compact):
                     yield dg.Output(wanted, output_name=step.kind)
 
         return look
@@ -113,14 +113,14 @@ class MaintenanceOps:
         ) -> None:
             topic = self._topics[wanted.topic]
             handle = connected_handle(topic, self._settings, tableflow_catalog, tableflow_pyspark)
-            # The table's runs go first: new records wait for one step at most.
+            # The table's own runs go first: new records wait for one step at most.
             pool = in_pool(context, table_pool(topic), priority)
             with nullcontext() if wanted.dry_run else pool:
-                done = step.work(handle, wanted, context.run_id)
-            about = {"step": step.kind, **maintenance_metadata(done)}
+                result = step.work(handle, wanted, context.run_id)
+            about = {"step": step.kind, **maintenance_metadata(result)}
             context.add_output_metadata(about)
             if wanted.dry_run:
-                context.log.info(f"{topic.name}: a dry run, nothing was changed: {done}")
+                context.log.info(f"{topic.name}: a dry run, nothing was changed: {result}")
                 return
             key = table_key(topic, self._settings.namespace)
             context.log_event(dg.AssetObservation(asset_key=key, metadata=about))
@@ -132,12 +132,13 @@ class MaintenanceOps:
         self, context: dg.OpExecutionContext, topic: ManagedTable, catalog: RestCatalog
     ) -> tuple[Kind, ...]:
         """What the table needs now; reported as its check."""
-        found = health(catalog, topic)
-        context.log.info(f"{topic.name}: {what_is_needed(found)}")
+        table_health = health(catalog, topic)
+        context.log.info(f"{topic.name}: {what_is_needed(table_health)}")
         key = table_key(topic, self._settings.namespace)
-        evaluation: Any = maintenance_evaluation(key, found)  # which its type hints do not know
+        # Any: the type hints of `log_event` do not know evaluations.
+        evaluation: Any = maintenance_evaluation(key, table_health)
         context.log_event(evaluation)
-        return found.kinds
+        return table_health.kinds
 
     def _chosen(self, names: Sequence[str]) -> list[ManagedTable]:
         if unknown := [name for name in names if name not in self._topics]:

@@ -1,6 +1,6 @@
 """The steps of maintenance: what each is called in Dagster, and the library call that does it.
 
-The library is imported when a step runs: parts of it take a while to load, and definitions never need them.
+The library is imported when a step runs: parts of it are slow to load, and definitions never need them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tableflow_assets.table.handle import TableHandle
 
 @dataclass(frozen=True)
 class Wanted:
-    """What the steps of one topic are told."""
+    """The request that the steps of one topic carry out."""
 
     topic: str
     dry_run: bool = False
@@ -28,7 +28,7 @@ class Wanted:
         return bool(self.windows) or self.include_newest
 
 
-Result = dict[str, Any]  # of plain values, datetimes, and lists of such
+Result = dict[str, Any]  # plain values, datetimes, and lists of those
 
 
 @dataclass(frozen=True)
@@ -36,79 +36,79 @@ class Step:
     kind: Kind
     op: str  # its name
     description: str
-    work: Callable[[TableHandle, Wanted, str], Result]  # the last: the run's id
+    work: Callable[[TableHandle, Wanted, str], Result]  # the last argument is the run's id
 
 
-def _mirror(handle: TableHandle, wanted: Wanted, _: str) -> Result:
+def _mirror(handle: TableHandle, request: Wanted, _: str) -> Result:
     from tableflow_assets.table.delta.lifecycle import mirror_status
     from tableflow_assets.table.delta.mirror import catch_up
 
     table = handle.existing_table()
-    written = 0 if wanted.dry_run else catch_up(handle.catalog, table)
-    found = mirror_status(handle.catalog, table)
+    versions_written = 0 if request.dry_run else catch_up(handle.catalog, table)
+    status = mirror_status(handle.catalog, table)
     return {
-        "delta_version": found.version,
-        "versions_written": written,
-        "states_behind": found.behind,
-        "problem": found.problem,
+        "delta_version": status.version,
+        "versions_written": versions_written,
+        "states_behind": status.behind,
+        "problem": status.problem,
     }
 
 
-def _retention(handle: TableHandle, wanted: Wanted, run_id: str) -> Result:
+def _retention(handle: TableHandle, request: Wanted, run_id: str) -> Result:
     from tableflow_assets.operate.retention import drop_old_windows
 
-    return drop_old_windows(handle, run_id=run_id, dry_run=wanted.dry_run).to_json()
+    return drop_old_windows(handle, run_id=run_id, dry_run=request.dry_run).to_json()
 
 
-def _compact(handle: TableHandle, wanted: Wanted, _: str) -> Result:
+def _compact(handle: TableHandle, request: Wanted, _: str) -> Result:
     from tableflow_assets.operate.maintenance.compact import compact
 
-    done = compact(
+    result = compact(
         handle,
-        strategy=wanted.strategy,
-        windows=wanted.windows or None,
-        include_newest=wanted.include_newest,
-        dry_run=wanted.dry_run,
+        strategy=request.strategy,
+        windows=request.windows or None,
+        include_newest=request.include_newest,
+        dry_run=request.dry_run,
     )
     windows = [
-        {"window": window, "why": why or "asked for"}
-        for window, why in zip(done.windows, done.why, strict=True)
+        {"window": window, "why": reason or "asked for"}
+        for window, reason in zip(result.windows, result.why, strict=True)
     ]
-    about = {"strategy": done.strategy, "windows": windows}
-    if wanted.dry_run:  # then nobody has counted
+    about = {"strategy": result.strategy, "windows": windows}
+    if request.dry_run:  # nothing has been counted
         return about
     return about | {
-        "files_before": done.files_before,
-        "files_after": done.files_after,
-        "bytes": done.bytes,
-        "delete_files_removed": done.delete_files_removed,
-        "seconds": done.seconds,
+        "files_before": result.files_before,
+        "files_after": result.files_after,
+        "bytes": result.bytes,
+        "delete_files_removed": result.delete_files_removed,
+        "seconds": result.seconds,
     }
 
 
-def _rewrite_manifests(handle: TableHandle, wanted: Wanted, _: str) -> Result:
+def _rewrite_manifests(handle: TableHandle, request: Wanted, _: str) -> Result:
     from tableflow_assets.operate.maintenance.manifests import rewrite_manifests
 
-    return rewrite_manifests(handle, dry_run=wanted.dry_run).to_json()
+    return rewrite_manifests(handle, dry_run=request.dry_run).to_json()
 
 
-def _expire(handle: TableHandle, wanted: Wanted, _: str) -> Result:
+def _expire(handle: TableHandle, request: Wanted, _: str) -> Result:
     from tableflow_assets.operate.maintenance.expire import expire
 
-    done = expire(handle, dry_run=wanted.dry_run)
-    return done.to_json() | {"snapshots": done.snapshots}
+    result = expire(handle, dry_run=request.dry_run)
+    return result.to_json() | {"snapshots": result.snapshots}
 
 
-def _remove_orphans(handle: TableHandle, wanted: Wanted, _: str) -> Result:
+def _remove_orphans(handle: TableHandle, request: Wanted, _: str) -> Result:
     from tableflow_assets.operate.maintenance.orphans import remove_orphans
 
-    done = remove_orphans(handle, dry_run=wanted.dry_run)
-    return done.to_json() | {"removed": len(done.files), "bytes": done.bytes}
+    result = remove_orphans(handle, dry_run=request.dry_run)
+    return result.to_json() | {"removed": len(result.files), "bytes": result.bytes}
 
 
 COMPACT_OP = "compact_files"
-# In the order in which they are done, which is the library's. What is to be dropped is not compacted
-# before, and what compaction leaves behind expires after it.
+# In the order of execution, which is the library's: windows about to be dropped are not compacted first,
+# and what compaction leaves behind expires after it.
 STEPS = (
     Step("mirror", "mirror", "Bring the Delta log up to the Iceberg table.", _mirror),
     Step("retention", "retention", "Drop the windows that are too old.", _retention),

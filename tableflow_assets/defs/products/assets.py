@@ -1,4 +1,4 @@
-"""A product as an asset: a run brings it up to all changes of its inputs, whichever window is launched."""
+"""A product as an asset: a run applies all changes of its inputs, whichever window was launched."""
 
 from collections.abc import Iterator
 
@@ -43,13 +43,13 @@ def product_asset(
     ) -> Iterator[dg.MaterializeResult[None]]:
         runner = connected_runner(product, settings, tableflow_catalog, tableflow_pyspark)
         try:
-            done = runner.run(context.run.run_id)
-        except InputMissing as error:  # it follows by itself as soon as the input is there
+            result = runner.run(context.run.run_id)
+        except InputMissing as error:  # the sensor launches it again once the input is there
             context.log.warning(str(error))
             return
         reached("before_event")
-        _Report(context, runner, settings.namespace, windows).tell(done)
-        tell(context, product.spec, settings, done.catalogs)
+        _Report(context, runner, settings.namespace, windows).tell(result)
+        tell(context, product.spec, settings, result.catalogs)
         yield dg.MaterializeResult()
 
     return update
@@ -58,7 +58,7 @@ def product_asset(
 def _spec(product: Product, settings: Settings, windows: ProductWindows) -> dg.AssetSpec:
     return dg.AssetSpec(
         key=product_key(product, settings.namespace),
-        deps=[input_key(one, settings.namespace) for one in product.inputs],
+        deps=[input_key(source, settings.namespace) for source in product.inputs],
         description=product_description(product),
         group_name=product.options.group,
         owners=list(product.options.owners),
@@ -71,7 +71,7 @@ def _spec(product: Product, settings: Settings, windows: ProductWindows) -> dg.A
 
 
 class _Report:
-    """What Dagster is told after a commit: nothing that fails here undoes it."""
+    """What Dagster learns after a commit. A failure here does not undo the commit."""
 
     def __init__(
         self,
@@ -84,55 +84,57 @@ class _Report:
         self._product, self._namespace = runner.product, namespace
         self._key = product_key(runner.product, namespace)
 
-    def tell(self, done: Done) -> None:
+    def tell(self, result: Done) -> None:
         table, _ = self._runner.table()
         if table is None:
             raise AssertionError(f"{self._product.name} was committed to and is not in the catalog")
         delta = self._delta()
-        about = product_run_metadata(self._product, self._namespace, table, done) | delta
-        self._tell_windows(about, done)
-        self._context.log.info(_summary(done))
-        for evaluation in self._evaluations(done):
+        about = product_run_metadata(self._product, self._namespace, table, result) | delta
+        self._tell_windows(about, result)
+        self._context.log.info(_summary(result))
+        for evaluation in self._evaluations(result):
             self._context.log_event(evaluation)
 
-    def _evaluations(self, done: Done) -> list[dg.AssetCheckEvaluation]:
-        if done.did_nothing:
-            known = known_evaluations(self._context.instance, self._key, self._runner)
-            if known:
-                return known
+    def _evaluations(self, result: Done) -> list[dg.AssetCheckEvaluation]:
+        if result.did_nothing:
+            evaluations = known_evaluations(self._context.instance, self._key, self._runner)
+            if evaluations:
+                return evaluations
         return quality_evaluations(self._key, self._runner)
 
     def _delta(self) -> Metadata:
-        """The Delta log's version, once its check is told; nothing where there is none."""
+        """Report the Delta check and return the log's version; empty without a Delta log."""
         if "delta" not in self._product.options.formats:
             return {}
         evaluation = mirror_evaluation(self._key, self._product.spec, self._runner.catalog)
         self._context.log_event(evaluation)
-        kept = ("delta_version", "delta_path")
-        return {name: value for name, value in evaluation.metadata.items() if name in kept}
+        names = ("delta_version", "delta_path")
+        return {name: value for name, value in evaluation.metadata.items() if name in names}
 
-    def _tell_windows(self, about: Metadata, done: Done) -> None:
-        changed: dict[str, int] = {}
-        for day, rows in done.windows.items():
+    def _tell_windows(self, about: Metadata, result: Done) -> None:
+        rows_changed: dict[str, int] = {}
+        for day, rows in result.windows.items():
             key = self._windows.key(day)
-            changed[key] = changed.get(key, 0) + rows
-        launched = set(self._context.partition_keys)
-        for key in launched:
-            told: Metadata = about | {"rows_changed": changed.get(key, 0)}
-            self._context.add_asset_metadata(told, partition_key=key)
-        # Windows that nobody launched, but that this run changed.
-        for key in sorted(changed.keys() - launched):
+            rows_changed[key] = rows_changed.get(key, 0) + rows
+        launched_keys = set(self._context.partition_keys)
+        for key in launched_keys:
+            metadata: Metadata = about | {"rows_changed": rows_changed.get(key, 0)}
+            self._context.add_asset_metadata(metadata, partition_key=key)
+        # Windows that nobody launched but this run changed.
+        for key in sorted(rows_changed.keys() - launched_keys):
             if not self._windows.definition.has_partition_key(key):
-                self._context.log.warning(f"{changed[key]} rows are of the future, window {key}")
+                self._context.log.warning(
+                    f"{rows_changed[key]} rows are of the future, window {key}"
+                )
                 continue
-            told = about | {"rows_changed": changed[key]}
+            metadata = about | {"rows_changed": rows_changed[key]}
             self._context.log_event(
-                dg.AssetMaterialization(self._key, metadata=told, partition=key)
+                dg.AssetMaterialization(self._key, metadata=metadata, partition=key)
             )
 
 
-def _summary(done: Done) -> str:
-    if done.did_nothing:
+def _summary(result: Done) -> str:
+    if result.did_nothing:
         return "nothing has changed in what it reads"
-    values = "all of it" if done.values_affected is None else f"{done.values_affected} values"
-    return f"{values} computed again: {done.rows_added} rows came, {done.rows_removed} went"
+    values = "all of it" if result.values_affected is None else f"{result.values_affected} values"
+    return f"{values} computed again: {result.rows_added} rows came, {result.rows_removed} went"

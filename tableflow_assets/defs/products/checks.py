@@ -1,4 +1,4 @@
-"""The asset checks of a product: those of its header, and whether it is what its SQL makes of its inputs."""
+"""The asset checks of a product: those in its header, and whether its rows match its SQL and inputs."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -19,17 +19,17 @@ from tableflow_assets.product.runner import Runner
 from tableflow_assets.settings.settings import Settings
 
 JOB_NAME = "check_products"
-# Half an hour away from `verify`, which is as much work.
+# Half an hour apart from `verify`, which is just as much work.
 CRON = "30 * * * *"
 SAMPLE = 200
 NO_ROWS = "There are no rows yet."
 
 
 def product_checks(product: Product, settings: Settings) -> list[dg.AssetChecksDefinition]:
-    recomputed = _recomputed_check(product, settings)
+    recomputed_check = _recomputed_check(product, settings)
     if not product.definition.header.checks:
-        return [recomputed]
-    return [_quality_checks(product, settings), recomputed]
+        return [recomputed_check]
+    return [_quality_checks(product, settings), recomputed_check]
 
 
 def _quality_checks(product: Product, settings: Settings) -> dg.AssetChecksDefinition:
@@ -44,25 +44,25 @@ def _quality_checks(product: Product, settings: Settings) -> dg.AssetChecksDefin
         tableflow_catalog: IcebergCatalogResource, tableflow_pyspark: LazyPySparkResource
     ) -> Iterator[dg.AssetCheckResult]:
         runner = connected_runner(product, settings, tableflow_catalog, tableflow_pyspark)
-        for one in quality_evaluations(key, runner):
+        for evaluation in quality_evaluations(key, runner):
             yield dg.AssetCheckResult(
-                check_name=one.check_name,
-                passed=one.passed,
-                severity=one.severity,
-                description=one.description,
-                metadata=one.metadata,
+                check_name=evaluation.check_name,
+                passed=evaluation.passed,
+                severity=evaluation.severity,
+                description=evaluation.description,
+                metadata=evaluation.metadata,
             )
 
     return quality
 
 
 def quality_evaluations(key: dg.AssetKey, runner: Runner) -> list[dg.AssetCheckEvaluation]:
-    """What the checks of the header say; a run of the product says it too, after its commit."""
+    """The outcome of the header's checks; a run of the product reports it too, after its commit."""
     names = list(runner.product.definition.header.checks)
     if not names:
         return []
     try:
-        found = {one.name: one for one in run_checks(runner)}
+        findings = {finding.name: finding for finding in run_checks(runner)}
     except Exception as error:  # the rows are committed, whatever happens here
         return [
             dg.AssetCheckEvaluation(
@@ -74,47 +74,47 @@ def quality_evaluations(key: dg.AssetKey, runner: Runner) -> list[dg.AssetCheckE
             )
             for name in names
         ]
-    return [_evaluation(key, name, found.get(name)) for name in names]
+    return [_evaluation(key, name, findings.get(name)) for name in names]
 
 
 def known_evaluations(
     instance: dg.DagsterInstance, key: dg.AssetKey, runner: Runner
 ) -> list[dg.AssetCheckEvaluation]:
-    """What they said of the rows as they still are; none, if one of them has not seen these rows.
+    """The last outcome of every check, if all of them saw the current rows; otherwise none.
 
-    To be said again with a materialization that changed nothing: Dagster forgets what was said before it.
+    Repeated with a materialization that changed nothing: Dagster discards results older than that.
     """
     _, ledger = runner.table()
-    found = []
+    evaluations = []
     for name in runner.product.definition.header.checks:
         record = instance.get_latest_asset_check_evaluation_record(dg.AssetCheckKey(key, name))
-        said = record.event and record.event.asset_check_evaluation if record else None
-        snapshot = said.metadata.get("snapshot_id") if said else None
-        if not said or not snapshot or not ledger or snapshot.value != str(ledger.head):
+        evaluation = record.event and record.event.asset_check_evaluation if record else None
+        snapshot = evaluation.metadata.get("snapshot_id") if evaluation else None
+        if not evaluation or not snapshot or not ledger or snapshot.value != str(ledger.head):
             return []
-        found.append(
+        evaluations.append(
             dg.AssetCheckEvaluation(
                 key,
                 name,
-                passed=said.passed,
-                severity=said.severity,
-                description=said.description,
-                metadata=said.metadata,
+                passed=evaluation.passed,
+                severity=evaluation.severity,
+                description=evaluation.description,
+                metadata=evaluation.metadata,
             )
         )
-    return found
+    return evaluations
 
 
-def _evaluation(key: dg.AssetKey, name: str, found: Found | None) -> dg.AssetCheckEvaluation:
-    if found is None:
+def _evaluation(key: dg.AssetKey, name: str, finding: Found | None) -> dg.AssetCheckEvaluation:
+    if finding is None:
         return dg.AssetCheckEvaluation(key, name, passed=True, description=NO_ROWS)
     return dg.AssetCheckEvaluation(
         key,
         name,
-        passed=found.passed,
+        passed=finding.passed,
         severity=dg.AssetCheckSeverity.ERROR,
-        description=None if found.passed else f"{found.offending} rows should not be there.",
-        metadata=finding_metadata(found),
+        description=None if finding.passed else f"{finding.offending} rows should not be there.",
+        metadata=finding_metadata(finding),
     )
 
 
@@ -145,14 +145,14 @@ def _recomputed_check(product: Product, settings: Settings) -> dg.AssetChecksDef
         if runner.table()[1] is None:
             return dg.AssetCheckResult(passed=True, description=NO_ROWS)
         try:
-            found = recheck(runner, config.sample or None)
-        except InputMissing as error:  # expired since; the next run puts that right
+            comparison = recheck(runner, config.sample or None)
+        except InputMissing as error:  # expired since; the next run fixes that
             return dg.AssetCheckResult(
                 passed=False,
                 severity=dg.AssetCheckSeverity.WARN,
                 description=f"It could not be found out. {error}",
             )
-        return dg.AssetCheckResult(passed=found.passed, metadata=recheck_metadata(found))
+        return dg.AssetCheckResult(passed=comparison.passed, metadata=recheck_metadata(comparison))
 
     return recomputed_equals
 

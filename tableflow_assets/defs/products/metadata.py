@@ -23,9 +23,11 @@ LINEAGE = "dagster/column_lineage"
 
 
 def product_description(product: Product) -> str:
-    """The header's, with what becomes of the cases that one may ask about."""
+    """The header's description, with the outcomes of the edge cases it lists."""
     header = product.definition.header
-    outcomes = [f"- **{case}**: {' '.join(what.split())}" for case, what in header.outcomes.items()]
+    outcomes = [
+        f"- **{case}**: {' '.join(outcome.split())}" for case, outcome in header.outcomes.items()
+    ]
     return "\n".join([header.description, "", *outcomes])
 
 
@@ -47,7 +49,7 @@ def product_definition_metadata(product: Product, namespace: str) -> Metadata:
 
 
 def column_lineage_metadata(product: Product, namespace: str) -> dg.TableColumnLineageMetadataValue:
-    keys = {one.name: input_key(one, namespace) for one in product.inputs}
+    keys = {source.name: input_key(source, namespace) for source in product.inputs}
     deps = {
         column: [dg.TableColumnDep(keys[name], of) for name, of in origins]
         for column, origins in column_lineage(product).items()
@@ -75,8 +77,8 @@ def product_run_metadata(product: Product, namespace: str, table: Table, done: D
 
 
 def _columns(product: Product, table: Table) -> dg.TableSchemaMetadataValue:
-    """Each with where it comes from: the open Dagster's UI shows it nowhere else."""
-    tables = {one.name: one.table for one in product.inputs}
+    """Each column with its origin: open-source Dagster shows lineage nowhere else."""
+    tables = {source.name: source.table for source in product.inputs}
     lineage = {
         column: ", ".join(f"{tables[name]}.{of}" for name, of in origins)
         for column, origins in column_lineage(product).items()
@@ -99,14 +101,14 @@ def _about(doc: str | None, come_from: str | None) -> Iterator[str]:
         yield f"From {come_from}."
 
 
-def _recomputed(done: Done) -> int | str:
-    if done.did_nothing:
+def _recomputed(result: Done) -> int | str:
+    if result.did_nothing:
         return 0
-    return "all" if done.values_affected is None else done.values_affected
+    return "all" if result.values_affected is None else result.values_affected
 
 
 def _watermark(product: Product, table: Table) -> datetime | None:
-    """The newest event time that the files name, less the lateness: before it, little more will come."""
+    """The newest event time in the files minus the lateness: few older records are still to come."""
     header = product.definition.header
     time = table.schema().find_field(header.event_time).field_id
     newest = [
@@ -118,22 +120,24 @@ def _watermark(product: Product, table: Table) -> datetime | None:
 
 
 def finding_metadata(found: Found) -> Metadata:
-    shown = {"rows": records_table(found.rows)} if found.rows else {}
-    return {"offending": found.offending, "snapshot_id": str(found.snapshot), **shown}
+    rows = {"rows": records_table(found.rows)} if found.rows else {}
+    return {"offending": found.offending, "snapshot_id": str(found.snapshot), **rows}
 
 
 def recheck_metadata(found: Recheck) -> Metadata:
-    shown = {"examples": _examples(found)} if found.examples else {}
+    examples = {"examples": _examples(found)} if found.examples else {}
     return {
         "rows_compared": found.rows_compared,
         "missing": found.missing,
         "unexpected": found.unexpected,
         "different": found.different,
-        **shown,
+        **examples,
     }
 
 
-def _examples(found: Recheck) -> dg.TableMetadataValue:
-    """Every row with the same fields, as Dagster's tables demand."""
-    names = list(dict.fromkeys(name for one in found.examples for name in one))
-    return records_table({name: one.get(name) for name in names} for one in found.examples)
+def _examples(comparison: Recheck) -> dg.TableMetadataValue:
+    """The same fields in every row, as Dagster's tables demand."""
+    names = list(dict.fromkeys(name for example in comparison.examples for name in example))
+    return records_table(
+        {name: example.get(name) for name in names} for example in comparison.examples
+    )

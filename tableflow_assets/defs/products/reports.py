@@ -17,18 +17,20 @@ from tableflow_assets.query.saved import SavedQuery, saved_queries
 from tableflow_assets.settings.settings import Settings
 
 GROUP = JOB_NAME = "reports"
-# A quarter away from the other hourly jobs.
+# A quarter of an hour apart from the other hourly jobs.
 CRON = "15 * * * *"
 ROWS_SHOWN = 20
 
 
 def reports(products: Sequence[Product], settings: Settings) -> list[dg.AssetsDefinition]:
-    """Of the saved queries whose tables are all products of the settings, as they are by default."""
-    known = {product.name: product for product in products}
+    """One per saved query whose tables are all products in the settings, as they are by default."""
+    products_by_name = {product.name: product for product in products}
     return [
-        _report(query, [known[table] for table in query.tables], settings)
+        _report(query, [products_by_name[table] for table in query.tables], settings)
         for query in saved_queries().values()
-        if query.about.chart and not query.about.needs and set(query.tables) <= known.keys()
+        if query.about.chart
+        and not query.about.needs
+        and set(query.tables) <= products_by_name.keys()
     ]
 
 
@@ -62,11 +64,11 @@ def _report(query: SavedQuery, reads: Iterable[Product], settings: Settings) -> 
     )
     def report(tableflow_catalog: IcebergCatalogResource) -> dg.MaterializeResult[None]:
         answer = _answer(tableflow_catalog.client(), query)
-        shown = [dict(zip(answer.columns, row, strict=True)) for row in answer.rows[:ROWS_SHOWN]]
+        rows = [dict(zip(answer.columns, row, strict=True)) for row in answer.rows[:ROWS_SHOWN]]
         return dg.MaterializeResult(
             metadata={
                 "chart": dg.MetadataValue.md(_picture(query, answer)),
-                "answer": records_table(shown) if shown else "no rows",
+                "answer": records_table(rows) if rows else "no rows",
                 "dagster/row_count": len(answer.rows),
             }
         )
@@ -86,5 +88,5 @@ def _answer(catalog: RestCatalog, query: SavedQuery) -> Table:
 def _picture(query: SavedQuery, answer: Table) -> str:
     if query.about.chart is None:
         raise AssertionError(f"{query.name} has no chart")
-    drawn = draw(query.about.chart, answer, query.about.description)
-    return f"![{query.name}](data:image/svg+xml;base64,{base64.b64encode(drawn.encode()).decode()})"
+    svg = draw(query.about.chart, answer, query.about.description)
+    return f"![{query.name}](data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()})"

@@ -1,8 +1,8 @@
-"""The sensor that keeps products up to date: where the inputs of one are ahead of what it was made of.
+"""The sensor that keeps products up to date: it launches a run where inputs are ahead of a product.
 
-Not Dagster's declarative automation, for two reasons. It would go by events: what a command line wrote, a
-rolled back table or a failed run are none that it could see, and each product's ledger tells of them all. And
-it asks for windows, of which a burst of late records touches many; here one run brings all up to date.
+Not Dagster's declarative automation, for two reasons. That goes by events, and would miss commits made on
+the command line, rollbacks and failed runs, all of which show in a product's ledger. And it requests runs
+per window, and a burst of late records touches many windows; here a single run updates them all.
 """
 
 import time
@@ -26,17 +26,17 @@ from tableflow_assets.settings.settings import Settings
 from tableflow_assets.table.ledger import read_ledger
 
 SENSOR_NAME = "product_updates"
-# Tables of topics change every few seconds, and a run for each change would do little but start.
+# Topics' tables change every few seconds; a run per change would spend its time starting up.
 EVERY_SECONDS = 30
 # A request that changed nothing (its run failed) is repeated after 30, 60, 120 … 600 s.
 LONGEST_WAIT_SECONDS = 600
-# A worker that was killed outright never says so; until then its run holds up the next.
+# A worker that was killed never reports it, and its run would hold up the next until this limit.
 LONGEST_RUN_SECONDS = 3600
 
 
 @dataclass(frozen=True)
 class Asked:
-    """Of one product, the requests since it last changed. ``head``: its snapshot meanwhile."""
+    """The requests for one product since it last changed. ``head``: its snapshot since then."""
 
     head: int = 0
     at: float = 0
@@ -49,7 +49,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Cursor:
-    """A hint: without it, what failed is only asked for again sooner."""
+    """Only a hint: if it is lost, failed products are retried sooner."""
 
     at: float = 0  # of the last request
     asked: dict[str, Asked] = field(default_factory=dict)
@@ -70,42 +70,42 @@ def product_updates_sensor(
     def product_updates(
         context: dg.SensorEvaluationContext, tableflow_catalog: IcebergCatalogResource
     ) -> dg.SensorResult | dg.SkipReason:
-        before, now = _read_cursor(context.cursor), time.time()
-        if now < before.at + EVERY_SECONDS:
+        cursor, now = _read_cursor(context.cursor), time.time()
+        if now < cursor.at + EVERY_SECONDS:
             return dg.SkipReason(f"at most one run in {EVERY_SECONDS} s")
         if is_under_way(context.instance, SENSOR_NAME):
             return dg.SkipReason("a run is under way")
         try:
-            look = _Look(products, tableflow_catalog.client(), before, now)
-            wanted = look.wanted()
+            look = _Look(products, tableflow_catalog.client(), cursor, now)
+            names = look.wanted()
         except TableflowError as error:
             return dg.SkipReason(str(error))
         config = in_one_process(context)
         return dg.SensorResult(
-            run_requests=[_request([keys[one] for one in wanted], windows, config)]
-            if wanted
+            run_requests=[_request([keys[name] for name in names], windows, config)]
+            if names
             else [],
-            skip_reason=None if wanted else look.why_nothing(),
-            cursor=dumps(asdict(look.cursor(wanted))),
+            skip_reason=None if names else look.why_nothing(),
+            cursor=dumps(asdict(look.cursor(names))),
         )
 
     return product_updates
 
 
 class _Look:
-    """At every product once; each table is asked for once, too."""
+    """One look at every product; each table is loaded only once."""
 
     def __init__(
-        self, products: Sequence[Product], catalog: RestCatalog, before: Cursor, now: float
+        self, products: Sequence[Product], catalog: RestCatalog, cursor: Cursor, now: float
     ) -> None:
-        self._products, self._before, self._now = products, before, now
+        self._products, self._before, self._now = products, cursor, now
         self._table = cache(catalog.find)
         self._asked: dict[str, Asked] = {}
         self._not_now: dict[str, str] = {}
 
     def wanted(self) -> list[str]:
-        """The products that are behind, and all that are made of them."""
-        found: list[str] = []
+        """The products that are behind, and everything downstream of them."""
+        names: list[str] = []
         for product in self._products:
             name = product.name
             try:
@@ -115,30 +115,32 @@ class _Look:
             except TableflowError as error:  # this product's own; the others go on
                 self._not_now[name] = error.problem
                 continue
-            head, known = self._head(name), self._before.asked.get(name, Asked())
-            asked = known if is_behind and known.head == head else Asked(head)
-            self._asked[name] = asked
-            if not is_behind and not any(one.name in found for one in product.upstream):
+            head, last_request = self._head(name), self._before.asked.get(name, Asked())
+            request = last_request if is_behind and last_request.head == head else Asked(head)
+            self._asked[name] = request
+            if not is_behind and not any(upstream.name in names for upstream in product.upstream):
                 continue
-            if asked.may_ask_again(self._now):
-                found.append(name)
+            if request.may_ask_again(self._now):
+                names.append(name)
             else:
                 self._not_now[name] = "waiting before trying again"
-        return found
+        return names
 
-    def cursor(self, wanted: Sequence[str]) -> Cursor:
-        asked = {
-            name: replace(one, at=self._now, times=one.times + 1) if name in wanted else one
-            for name, one in self._asked.items()
+    def cursor(self, names: Sequence[str]) -> Cursor:
+        requests = {
+            name: replace(request, at=self._now, times=request.times + 1)
+            if name in names
+            else request
+            for name, request in self._asked.items()
         }
-        return Cursor(self._now if wanted else self._before.at, asked)
+        return Cursor(self._now if names else self._before.at, requests)
 
     def why_nothing(self) -> str:
         parts = [f"{len(self._products)} products"]
-        return "; ".join([*parts, *(f"{name}: {why}" for name, why in self._not_now.items())])
+        return "; ".join([*parts, *(f"{name}: {reason}" for name, reason in self._not_now.items())])
 
     def _is_behind(self, product: Product) -> bool:
-        inputs = {one.table: self._table(one.table) for one in product.inputs}
+        inputs = {source.table: self._table(source.table) for source in product.inputs}
         for name, table in inputs.items():
             if table is None or table.current_snapshot() is None:
                 self._not_now[product.name] = f"{name} has no rows yet"
@@ -148,7 +150,7 @@ class _Look:
             return True
         try:
             entry = read_ledger(itself).entry
-        except LedgerError:  # somebody else has written to it: a run puts that right
+        except LedgerError:  # somebody else has written to it: a run fixes that
             return True
         if entry.kind != "product" or entry.statement != product.definition.version:
             return True
@@ -176,4 +178,4 @@ def _read_cursor(text: str | None) -> Cursor:
     try:
         return TypeAdapter(Cursor).validate_json(text or "{}")
     except ValidationError:
-        return Cursor()  # of another version
+        return Cursor()  # written by another version

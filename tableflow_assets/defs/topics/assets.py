@@ -30,11 +30,11 @@ from tableflow_assets.settings.settings import Settings, Topic
 from tableflow_assets.source.plan import Plan
 from tableflow_assets.table.windows import rows_added, rows_in_all
 
-NO_DELTA_VERSION = -1  # there is no Delta log, or what its version is could not be told
+NO_DELTA_VERSION = -1  # there is no Delta log, or its version could not be read
 
 
 def topic_asset(topic: Topic, settings: Settings) -> dg.AssetSpec:
-    """The Kafka topic itself: not ours to materialize, but where the lineage starts."""
+    """The Kafka topic itself: we never materialize it, but the lineage starts here."""
     return dg.AssetSpec(
         key=topic_key(topic),
         description=topic.description or f"The Kafka topic `{topic.name}`.",
@@ -121,14 +121,14 @@ def _ops(topic: Topic, settings: Settings) -> tuple[dg.OpDefinition, ...]:
         tableflow_pyspark: LazyPySparkResource,
     ) -> Committed:
         """Read, decode and commit the planned records."""
-        done = 0
+        offsets_done = 0
 
         def on_commit(step: Plan, committed: Committed) -> None:
-            nonlocal done
-            done += step.size
+            nonlocal offsets_done
+            offsets_done += step.size
             context.log.info(
                 f"committed {committed.rows} rows, {committed.dead_letters} dead letters"
-                f" ({done} of {planned.size} offsets)"
+                f" ({offsets_done} of {planned.size} offsets)"
             )
 
         pipeline = connected_pipeline(
@@ -163,8 +163,8 @@ def _ops(topic: Topic, settings: Settings) -> tuple[dg.OpDefinition, ...]:
         context.log_event(evaluation)
         if not evaluation.passed:
             context.log.warning(evaluation.description)
-        found = evaluation.metadata.get("delta_version")
-        return found.value if found else NO_DELTA_VERSION
+        version = evaluation.metadata.get("delta_version")
+        return version.value if version else NO_DELTA_VERSION
 
     @dg.op(name=f"sync_catalog_{topic.table}", out=dg.Out(dg.Nothing, io_manager_key=IO_MANAGER))
     def sync_catalog(
@@ -177,8 +177,8 @@ def _ops(topic: Topic, settings: Settings) -> tuple[dg.OpDefinition, ...]:
         reached("before_event")
         _report(context, topic, tableflow_catalog, committed, delta_version)
         report_dead_letters(context, topic, tableflow_catalog, committed)
-        published = Publisher(settings, tableflow_catalog.client()).publish(topic)
-        tell(context, topic, settings, published)
+        statuses = Publisher(settings, tableflow_catalog.client()).publish(topic)
+        tell(context, topic, settings, statuses)
 
     return plan, materialize, mirror, sync_catalog
 
@@ -194,11 +194,11 @@ def _until(context: dg.OpExecutionContext) -> datetime | None:
 def _launched_windows(
     context: dg.OpExecutionContext, topic: Topic
 ) -> tuple[datetime | None, datetime]:
-    """[start, end); records older than the first window count to the first, so that has no start."""
-    launched = context.partition_time_window
-    first = windows_of(topic).get_first_partition_window()
-    is_first = first is not None and launched.start <= first.start
-    return (None if is_first else launched.start), launched.end
+    """[start, end). The first window has no start, because all older records belong to it."""
+    window = context.partition_time_window
+    first_window = windows_of(topic).get_first_partition_window()
+    is_first = first_window is not None and window.start <= first_window.start
+    return (None if is_first else window.start), window.end
 
 
 def _report(
@@ -216,15 +216,15 @@ def _report(
     if delta_version != NO_DELTA_VERSION:
         about_table |= metadata.delta_metadata(table, delta_version)
 
-    launched = set(context.partition_keys)
-    for key in launched:
+    launched_keys = set(context.partition_keys)
+    for key in launched_keys:
         context.add_asset_metadata(about_table | windows.about(key), partition_key=key)
-    # Late and early records: windows that nobody launched, but that this run changed.
-    known = windows_of(topic)
-    for key in sorted(set(windows.changed) - launched):
-        if not known.has_partition_key(key):
-            changed = windows.changed[key]
-            context.log.warning(f"{changed} rows have a timestamp in the future, window {key}")
+    # Late and early records: windows that nobody launched but this run changed.
+    partitions = windows_of(topic)
+    for key in sorted(set(windows.changed) - launched_keys):
+        if not partitions.has_partition_key(key):
+            rows = windows.changed[key]
+            context.log.warning(f"{rows} rows have a timestamp in the future, window {key}")
             continue
         context.log_event(
             dg.AssetMaterialization(
@@ -237,35 +237,35 @@ def _report(
 
 @dataclass(frozen=True)
 class _Windows:
-    """By partition key: what a run changed; and all rows, unless a row may leave its window."""
+    """By partition key: what a run changed, and the row counts, unless rows can move between windows."""
 
     changed: dict[str, int]
     rows: dict[str, int] | None
     is_keyed: bool
 
     def about(self, key: str) -> metadata.Metadata:
-        changed = self.changed.get(key, 0)
+        rows_changed = self.changed.get(key, 0)
         if self.is_keyed:
-            return metadata.keyed_window_metadata(changed)
+            return metadata.keyed_window_metadata(rows_changed)
         rows = None if self.rows is None else self.rows.get(key, 0)
-        return metadata.window_metadata(rows, changed)
+        return metadata.window_metadata(rows, rows_changed)
 
 
 def _windows(topic: Topic, table: Table, committed: Committed) -> _Windows:
     if topic.is_keyed:
-        changed: dict[datetime, int] = {}
+        keys_changed: dict[datetime, int] = {}
         for start, keys in committed.keys_changed:
-            changed[start] = changed.get(start, 0) + keys
-        return _Windows(_by_key(topic, changed), None, is_keyed=True)
-    added = rows_added(table, topic.window, committed.snapshots)
+            keys_changed[start] = keys_changed.get(start, 0) + keys
+        return _Windows(_by_key(topic, keys_changed), None, is_keyed=True)
+    rows_by_window = rows_added(table, topic.window, committed.snapshots)
     in_all = rows_in_all(table, topic.window)
     rows = None if in_all is None else _by_key(topic, in_all)
-    return _Windows(_by_key(topic, added), rows, is_keyed=False)
+    return _Windows(_by_key(topic, rows_by_window), rows, is_keyed=False)
 
 
 def _by_key(topic: Topic, rows: dict[datetime, int]) -> dict[str, int]:
-    keyed: dict[str, int] = {}
+    rows_by_key: dict[str, int] = {}
     for start, count in rows.items():
         key = window_key(topic, start)
-        keyed[key] = keyed.get(key, 0) + count
-    return keyed
+        rows_by_key[key] = rows_by_key.get(key, 0) + count
+    return rows_by_key

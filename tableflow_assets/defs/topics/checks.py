@@ -1,4 +1,4 @@
-"""The asset checks of every table: is it the log, exactly once? Does its topic go on?"""
+"""The asset checks of every table: does it match the log exactly once, and is its topic running?"""
 
 import dagster as dg
 
@@ -62,8 +62,8 @@ def not_suspended_check(topic: Topic, settings: Settings) -> dg.AssetChecksDefin
         description="Fails while the topic is suspended, with why and the command that resolves it.",
     )
     def not_suspended(tableflow_catalog: IcebergCatalogResource) -> dg.AssetCheckResult:
-        found = find_suspension(tableflow_catalog.client(), topic, settings.state_dir)
-        return check_result(suspension_evaluation(key, found))
+        suspension = find_suspension(tableflow_catalog.client(), topic, settings.state_dir)
+        return check_result(suspension_evaluation(key, suspension))
 
     return not_suspended
 
@@ -71,7 +71,7 @@ def not_suspended_check(topic: Topic, settings: Settings) -> dg.AssetChecksDefin
 def suspension_evaluation(
     table: dg.AssetKey, suspension: Suspension | None
 ) -> dg.AssetCheckEvaluation:
-    """What the check says; the sensor says it too, as soon as it sees a change."""
+    """The outcome of the check; the sensor reports it too, as soon as it sees a change."""
     if suspension is None:
         return dg.AssetCheckEvaluation(table, SUSPENSION_CHECK_NAME, passed=True)
     return dg.AssetCheckEvaluation(
@@ -89,5 +89,5 @@ def suspension_evaluation(
 
 
 def _shown(result: dict[str, object]) -> dict[str, str | int | float | bool]:
-    """Every row with the same fields, as Dagster's tables demand."""
+    """The same fields in every row, as Dagster's tables demand."""
     return {k: v if isinstance(v, str | int | float | bool) else "" for k, v in result.items()}

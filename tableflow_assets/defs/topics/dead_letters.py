@@ -1,4 +1,4 @@
-"""A topic's dead letters in Dagster: an asset beside the topic's table, and how many are too many."""
+"""A topic's dead letters in Dagster: an asset next to the topic's table, and a check of their rate."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -23,7 +23,7 @@ def dead_letter_key(topic: Topic, namespace: str) -> dg.AssetKey:
 
 
 def dead_letter_asset(topic: Topic, settings: Settings) -> dg.AssetSpec:
-    """Not launched by itself: the runs of the topic's table write it, and report it."""
+    """Never launched on its own: runs of the topic's table write it and report it."""
     return dg.AssetSpec(
         key=dead_letter_key(topic, settings.namespace),
         deps=[topic_key(topic)],
@@ -72,9 +72,9 @@ def report_dead_letters(
     catalog: IcebergCatalogResource,
     done: Committed,
 ) -> None:
-    """What a run of the topic's table has passed over, as events of the letters' own asset.
+    """The records that a run of the topic's table passed over, as events of the dead letters' asset.
 
-    The check is evaluated here as well: a step of its own would cost every run more than it tells.
+    The check is evaluated here too: as a step of its own it would cost every run more than it is worth.
     """
     key, dead = dead_letter_key(topic, catalog.namespace), done.dead_letters + done.skipped
     records = done.rows + dead
@@ -87,7 +87,8 @@ def report_dead_letters(
         by_class = _of_run(client, topic, table, dead)
         about = _materialized(client, topic, table, done)
         context.log_event(dg.AssetMaterialization(asset_key=key, metadata=about))
-    evaluation: Any = _evaluation(key, topic, by_class, records)  # which its type hints do not know
+    # Any: the type hints of `log_event` do not know evaluations.
+    evaluation: Any = _evaluation(key, topic, by_class, records)
     context.log_event(evaluation)
 
 
@@ -100,32 +101,32 @@ def _committed_table(catalog: RestCatalog, topic: Topic) -> Table:
 
 def _of_run(catalog: RestCatalog, topic: Topic, table: Table, dead: int) -> Mapping[str, int]:
     run = newest_run(catalog, topic, table)
-    # Its snapshots may be gone already, as after a rebuild; that there were any is known.
+    # Its snapshots may already be gone, for example after a rebuild; the total is still known.
     return run.letters if run and run.letters else {"": dead}
 
 
 def _materialized(
-    catalog: RestCatalog, topic: Topic, table: Table, done: Committed
+    catalog: RestCatalog, topic: Topic, table: Table, committed: Committed
 ) -> dict[str, Any]:
     classes = letters_of(catalog, topic, table).classes()
     records = [
         dg.TableRecord(
             {
-                "error": one.error,
-                "waiting": one.waiting,
-                "replayed": one.replayed,
-                "skipped": one.skipped,
-                "example": one.example,
-                "message": one.message,
+                "error": error_class.error,
+                "waiting": error_class.waiting,
+                "replayed": error_class.replayed,
+                "skipped": error_class.skipped,
+                "example": error_class.example,
+                "message": error_class.message,
             }
         )
-        for one in classes
+        for error_class in classes
     ]
     return {
-        "dagster/row_count": sum(one.letters for one in classes),
-        "dead_letters": done.dead_letters,
-        "skipped": done.skipped,
-        "waiting": sum(one.waiting for one in classes),
+        "dagster/row_count": sum(error_class.letters for error_class in classes),
+        "dead_letters": committed.dead_letters,
+        "skipped": committed.skipped,
+        "waiting": sum(error_class.waiting for error_class in classes),
         "by_class": dg.MetadataValue.table(records) if records else "none",
         "replay": dg.MetadataValue.md(f"`tableflow dead-letters replay {topic.name}`"),
     }

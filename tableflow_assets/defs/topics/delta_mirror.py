@@ -1,4 +1,4 @@
-"""The asset check of every table that is kept as Delta, too: does the Delta log say what Iceberg says?"""
+"""The asset check of every table that is also kept as Delta: does the Delta log match Iceberg?"""
 
 import dagster as dg
 
@@ -41,47 +41,47 @@ def delta_mirror_check(topic: ManagedTable, settings: Settings) -> dg.AssetCheck
 def mirror_evaluation(
     key: dg.AssetKey, topic: ManagedTable, catalog: RestCatalog
 ) -> dg.AssetCheckEvaluation:
-    """What the check says; a run of the table says it too, after its commits."""
+    """The outcome of the check; a run of the table reports it too, after its commits."""
     try:
         table = catalog.find(topic.table)
         if table is None:
-            return _evaluation(key, passed=True, why="There is no table yet.")
-        if suspension_of(table, topic) is None:  # else all of it stays as it is
+            return _evaluation(key, passed=True, description="There is no table yet.")
+        if suspension_of(table, topic) is None:  # a suspended table stays untouched
             table = keep_formats(catalog, table, topic)
             catch_up(catalog, table)
-        found = mirror_status(catalog, table)
+        status = mirror_status(catalog, table)
     except (ServerUnreachable, CommitConflict) as error:
-        return _evaluation(key, passed=False, why=f"It could not be found out. {error}")
+        return _evaluation(key, passed=False, description=f"It could not be found out. {error}")
     except TableflowError as error:
         return _refused(key, topic, error)
     return dg.AssetCheckEvaluation(
         key,
         MIRROR_CHECK_NAME,
-        passed=not found.behind,
+        passed=not status.behind,
         severity=dg.AssetCheckSeverity.WARN,
-        description=_says(found),
+        description=_says(status),
         metadata={
-            **delta_metadata(table, found.version),
-            "snapshot_id": str(found.snapshot),
+            **delta_metadata(table, status.version),
+            "snapshot_id": str(status.snapshot),
         },
     )
 
 
-def _says(found: MirrorStatus) -> str:
-    if found.problem:
-        return found.problem
-    if found.behind:
-        return f"Delta version {found.version} is {found.behind} states behind the Iceberg table."
-    return f"Delta version {found.version} is the newest Iceberg snapshot."
+def _says(status: MirrorStatus) -> str:
+    if status.problem:
+        return status.problem
+    if status.behind:
+        return f"Delta version {status.version} is {status.behind} states behind the Iceberg table."
+    return f"Delta version {status.version} is the newest Iceberg snapshot."
 
 
-def _evaluation(key: dg.AssetKey, *, passed: bool, why: str) -> dg.AssetCheckEvaluation:
+def _evaluation(key: dg.AssetKey, *, passed: bool, description: str) -> dg.AssetCheckEvaluation:
     return dg.AssetCheckEvaluation(
         key,
         MIRROR_CHECK_NAME,
         passed=passed,
         severity=dg.AssetCheckSeverity.WARN,
-        description=why,
+        description=description,
     )
 
 

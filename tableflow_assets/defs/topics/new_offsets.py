@@ -1,4 +1,4 @@
-"""The sensor that launches runs: where a log is ahead of its table, and nobody works on it yet."""
+"""The sensor that launches runs where a log is ahead of its table and no run is working on it yet."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -27,32 +27,32 @@ from tableflow_assets.table.ledger import read_ledger
 from tableflow_assets.table.suspension import Suspension, suspend_if_possible, suspension_of
 
 SENSOR_NAME = "new_offsets"
-# Dagster's daemon ticks every 5 s. Within a tick we keep looking, so that new records do not wait
+# Dagster's daemon ticks every 5 s. We keep looking within a tick, so that new records need not wait
 # for the next one.
 LOOK_SECONDS = 3.5
 LOOK_EVERY_SECONDS = 0.5
-# A suspended topic's table is asked only so often whether somebody has resumed it.
+# How often a suspended topic's table is checked for having been resumed.
 SUSPENDED_SECONDS = 5
-# What the ends of a log do not tell: that the table was rolled back, suspended or dropped, or that the
-# topic was created again. So of the tables that are current, one a look and no more is asked anew.
+# The end offsets of a log do not show that the table was rolled back, suspended or dropped, or that the
+# topic was recreated. So each look checks again one table, and only one, that seemed current.
 CURRENT_SECONDS = 30
 # A request that changed nothing (its run failed) is repeated after 5, 10, 20 … 300 s.
 FIRST_WAIT_SECONDS = 5
 LONGEST_WAIT_SECONDS = 300
-# A worker that was killed outright never says so; until then its run holds up the next.
+# A worker that was killed never reports it, and its run would hold up the next until this limit.
 LONGEST_RUN_SECONDS = 1800
 
 
 @dataclass(frozen=True)
 class Seen:
-    """Of one topic, what the last tick saw. A hint: without it the next tick asks the table again."""
+    """What the last tick saw of one topic. Only a hint: without it the next tick asks the table again."""
 
     end: dict[str, int] = field(default_factory=dict)
     committed: int = -1  # offsets in the table, all partitions together
     is_current: bool = False
     requested_at: float = 0
     fruitless: int = 0
-    asked_at: float = 0  # the table itself
+    asked_at: float = 0  # when the table itself was last read
     suspended: Suspension | None = None
 
     @property
@@ -85,14 +85,14 @@ def new_offsets_sensor(
     ) -> dg.SensorResult | dg.SkipReason:
         deadline = time.monotonic() + look_seconds
         try:
-            seen = _read_cursor(context.cursor)
+            sightings = _read_cursor(context.cursor)
             log, catalog = tableflow_kafka.log(), tableflow_catalog.client()
-            look = _Look(log, catalog, settings, topics, seen, in_one_process(context))
+            look = _Look(log, catalog, settings, topics, sightings, in_one_process(context))
             if discover(settings, look.log):
                 reload_definitions(settings, _location(context))
             while True:
-                # One run at a time, for many tables: starting a process costs more than most commits.
-                # The next takes all that came in the meantime.
+                # One run at a time, for many tables: starting a process costs more than most commits,
+                # and the next run picks up everything that arrives in the meantime.
                 result = look.once(is_under_way(context.instance, SENSOR_NAME))
                 if result.run_requests or time.monotonic() >= deadline:
                     return result
@@ -117,87 +117,89 @@ class _Look:
     seen: dict[str, Seen]
     run_config: Config
     moved: dict[str, Offsets] = field(default_factory=dict)  # since the last tick
-    # Suspended or resumed; None also of a table that is seen with rows for the first time.
+    # Suspended or resumed; also None for a table that is seen with rows for the first time.
     turned: dict[str, Suspension | None] = field(default_factory=dict)
     trouble: dict[str, str] = field(default_factory=dict)
 
     def once(self, busy: bool) -> dg.SensorResult:
         ends = self.log.ends(topic.name for topic in self.topics)
         now = time.time()
-        doubted = self._longest_unasked(ends, now)
+        doubted_topic = self._longest_unasked(ends, now)
         behind = []
         for topic in self.topics:
             if topic.name not in ends:
                 continue
-            before = self.seen.get(topic.name, Seen())
+            last = self.seen.get(topic.name, Seen())
             try:
-                seen = self._look_at(topic, ends[topic.name], before, now, topic.name == doubted)
+                sighting = self._look_at(
+                    topic, ends[topic.name], last, now, topic.name == doubted_topic
+                )
             except ServerUnreachable:
                 raise
             except TableflowError as error:  # this table's own; the others go on
                 self.trouble[topic.name] = error.problem
-                self.seen[topic.name] = replace(before, asked_at=now)
+                self.seen[topic.name] = replace(last, asked_at=now)
                 continue
-            if seen.suspended != before.suspended or before.committed <= 0 < seen.committed:
-                self.turned[topic.name] = seen.suspended
-            if seen.is_behind and not busy and seen.may_request(now):
+            if sighting.suspended != last.suspended or last.committed <= 0 < sighting.committed:
+                self.turned[topic.name] = sighting.suspended
+            if sighting.is_behind and not busy and sighting.may_request(now):
                 behind.append(topic)
-                seen = replace(seen, requested_at=now, fruitless=seen.fruitless + 1)
-            self.seen[topic.name] = seen
+                sighting = replace(sighting, requested_at=now, fruitless=sighting.fruitless + 1)
+            self.seen[topic.name] = sighting
         return dg.SensorResult(
             run_requests=_requests(behind, self.settings.namespace, self.run_config),
             skip_reason=None if behind else self._why_nothing(ends, busy),
-            cursor=dumps({name: asdict(seen) for name, seen in self.seen.items()}),
+            cursor=dumps({name: asdict(sighting) for name, sighting in self.seen.items()}),
             asset_events=[*self._observations(), *self._evaluations()],
         )
 
     def _longest_unasked(self, ends: Mapping[str, Offsets], now: float) -> str | None:
-        due = {
-            name: seen.asked_at
-            for name, seen in self.seen.items()
-            if name in ends and seen.is_current and now >= seen.asked_at + CURRENT_SECONDS
+        last_asked = {
+            name: sighting.asked_at
+            for name, sighting in self.seen.items()
+            if name in ends and sighting.is_current and now >= sighting.asked_at + CURRENT_SECONDS
         }
-        return min(due, key=lambda name: due[name], default=None)
+        return min(last_asked, key=lambda name: last_asked[name], default=None)
 
     def _look_at(
-        self, topic: Topic, end: Offsets, before: Seen, now: float, is_doubted: bool
+        self, topic: Topic, end: Offsets, last: Seen, now: float, is_doubted: bool
     ) -> Seen:
-        """The table is asked only where the log has moved since the table was seen to be current."""
-        written = {str(partition): offset for partition, offset in end.items()}
-        if before.end != written:
+        """The table is only asked if the log has moved since the table was last seen to be current."""
+        log_end = {str(partition): offset for partition, offset in end.items()}
+        if last.end != log_end:
             self.moved[topic.name] = end
-        elif before.is_current and not is_doubted:
-            return before
-        if before.suspended and now < before.asked_at + SUSPENDED_SECONDS:
-            return replace(before, end=written)
-        found = self._ask_table(topic, end, before, is_doubted)
-        if isinstance(found, Suspension):
-            return Seen(end=written, asked_at=now, suspended=found)
-        seen = Seen(
-            end=written,
-            committed=sum(found.values()),
-            is_current=all(found.get(partition, 0) >= end[partition] for partition in end),
+        elif last.is_current and not is_doubted:
+            return last
+        if last.suspended and now < last.asked_at + SUSPENDED_SECONDS:
+            return replace(last, end=log_end)
+        answer = self._ask_table(topic, end, last, is_doubted)
+        if isinstance(answer, Suspension):
+            return Seen(end=log_end, asked_at=now, suspended=answer)
+        sighting = Seen(
+            end=log_end,
+            committed=sum(answer.values()),
+            is_current=all(answer.get(partition, 0) >= end[partition] for partition in end),
             asked_at=now,
         )
-        if seen.committed > before.committed:
-            return seen  # the last request bore fruit: the next may follow at once
-        return replace(seen, requested_at=before.requested_at, fruitless=before.fruitless)
+        if sighting.committed > last.committed:
+            return sighting  # the last request bore fruit: the next may follow at once
+        return replace(sighting, requested_at=last.requested_at, fruitless=last.fruitless)
 
     def _ask_table(
-        self, topic: Topic, end: Offsets, before: Seen, is_doubted: bool
+        self, topic: Topic, end: Offsets, last: Seen, is_doubted: bool
     ) -> Offsets | Suspension:
-        """What it has read of the log, or why the topic is suspended, be it from now on."""
+        """The offsets it has committed, or why the topic is suspended, possibly as of now."""
         table = self.catalog.find(topic.table)
         if table is not None and (suspension := suspension_of(table, topic)):
             return suspension
         try:
             return self._committed(topic, table, end, is_doubted)
         except (LedgerError, DataLoss) as error:
-            # A run could only find the same: it is written down here and now.
-            written = suspend_if_possible(self.catalog, topic, error)
-            found = written or Suspension.because_of(error, topic)
-            known = before.suspended
-            return known if known and known.reason == found.reason else found
+            # A run would only fail the same way, so the suspension is recorded right here.
+            stored = suspend_if_possible(self.catalog, topic, error)
+            current = stored or Suspension.because_of(error, topic)
+            previous = last.suspended
+            return previous if previous and previous.reason == current.reason else current
 
     def _committed(
         self, topic: Topic, table: Table | None, end: Offsets, is_doubted: bool
@@ -229,16 +231,16 @@ class _Look:
 
     def _why_nothing(self, ends: Mapping[str, Offsets], busy: bool) -> str:
         absent = [topic.name for topic in self.topics if topic.name not in ends]
-        behind = sorted(name for name, seen in self.seen.items() if seen.is_behind)
+        behind = sorted(name for name, sighting in self.seen.items() if sighting.is_behind)
         parts = [f"{len(ends)} topics"]
         if busy:
             parts.append("a run is under way")
         elif behind:
             parts.append(f"waiting before trying again: {', '.join(behind)}")
         parts += [
-            f"{name} is suspended: {seen.suspended.reason} Resolve it with: {seen.suspended.resolve}"
-            for name, seen in sorted(self.seen.items())
-            if seen.suspended
+            f"{name} is suspended: {sighting.suspended.reason} Resolve it with: {sighting.suspended.resolve}"
+            for name, sighting in sorted(self.seen.items())
+            if sighting.suspended
         ]
         parts += [f"{name}: {problem}" for name, problem in sorted(self.trouble.items())]
         if absent:
@@ -254,8 +256,8 @@ def _requests(behind: list[Topic], namespace: str, run_config: Config) -> list[d
     return [
         dg.RunRequest(
             asset_selection=[table_key(topic, namespace) for topic in topics],
-            # Not the check for suspension: a run of a suspended topic fails before it, and of any
-            # other it costs a step a table to say what this sensor knows.
+            # Without the suspension check: a run of a suspended topic fails before reaching it, and
+            # for any other topic it would cost one step per table to say what this sensor knows.
             asset_check_keys=[
                 dg.AssetCheckKey(table_key(topic, namespace), CHECK_NAME) for topic in topics
             ],
@@ -271,4 +273,4 @@ def _read_cursor(text: str | None) -> dict[str, Seen]:
     try:
         return TypeAdapter(dict[str, Seen]).validate_json(text or "{}")
     except ValidationError:
-        return {}  # of another version: ask the tables again
+        return {}  # written by another version: ask the tables again

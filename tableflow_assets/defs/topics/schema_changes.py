@@ -1,4 +1,4 @@
-"""The sensor that notices new schema versions, before the first record that uses them."""
+"""The sensor that notices new schema versions before the first record that uses them."""
 
 from collections.abc import Mapping, Sequence
 from json import JSONDecodeError, dumps, loads
@@ -19,7 +19,7 @@ from tableflow_assets.table.suspension import find_suspension
 SENSOR_NAME = "schema_changes"
 INTERVAL_SECONDS = 15
 
-Versions = Mapping[str, int]  # of a subject, by its name; not of one that the registry lacks
+Versions = Mapping[str, int]  # by subject; a subject that the registry lacks is left out
 
 
 def schema_changes_sensor(topics: Sequence[Topic], settings: Settings) -> dg.SensorDefinition:
@@ -37,48 +37,59 @@ def schema_changes_sensor(topics: Sequence[Topic], settings: Settings) -> dg.Sen
         tableflow_registry: RegistryResource,
         tableflow_catalog: IcebergCatalogResource,
     ) -> dg.SensorResult | dg.SkipReason:
-        known = _read_cursor(context.cursor)
+        known_versions = _read_cursor(context.cursor)
         try:
             versions = _versions(topics, tableflow_registry.client())
-            changed = [topic for topic in topics if _has_changed(topic, known, versions)]
-            # A version seen for the first time belongs to a table that is yet to be made, or current.
-            evolved = [topic for topic in changed if known.keys() & _subjects(topic)]
-            launched = (
-                _not_suspended(evolved, tableflow_catalog.client(), settings) if evolved else []
+            changed_topics = [
+                topic for topic in topics if _has_changed(topic, known_versions, versions)
+            ]
+            # A subject seen for the first time belongs to a table that is current or not yet created.
+            evolved_topics = [
+                topic for topic in changed_topics if known_versions.keys() & _subjects(topic)
+            ]
+            launched_topics = (
+                _not_suspended(evolved_topics, tableflow_catalog.client(), settings)
+                if evolved_topics
+                else []
             )
-            judged = [
+            evaluations = [
                 schema_evaluation(
                     topic, tableflow_registry.client(), tableflow_catalog.client(), settings
                 )
-                for topic in evolved
+                for topic in evolved_topics
             ]
         except TableflowError as error:
             return dg.SkipReason(str(error))
         config = in_one_process(context)
         return dg.SensorResult(
-            run_requests=[_request(topic, settings.namespace, config) for topic in launched],
-            skip_reason=None if launched else _why_nothing(topics, evolved),
+            run_requests=[_request(topic, settings.namespace, config) for topic in launched_topics],
+            skip_reason=None if launched_topics else _why_nothing(topics, evolved_topics),
             cursor=dumps(versions),
-            asset_events=[*(_observation(topic, versions) for topic in changed), *judged],
+            asset_events=[
+                *(_observation(topic, versions) for topic in changed_topics),
+                *evaluations,
+            ],
         )
 
     return schema_changes
 
 
 def _subjects(topic: Topic) -> list[str]:
-    """None where values and keys are described by nobody."""
+    """Empty if neither values nor keys have a schema in the registry."""
     return [name for name in (topic.value_subject, topic.key_subject) if name]
 
 
 def _versions(topics: Sequence[Topic], registry: Registry) -> Versions:
-    """Topics may share a subject: each is asked for once."""
+    """Topics may share a subject; each is requested once."""
     names = dict.fromkeys(name for topic in topics for name in _subjects(topic))
-    found = {name: registry.latest_version(name) for name in names}
-    return {name: version for name, version in found.items() if version is not None}
+    latest = {name: registry.latest_version(name) for name in names}
+    return {name: version for name, version in latest.items() if version is not None}
 
 
-def _has_changed(topic: Topic, known: Versions, versions: Versions) -> bool:
-    return any(name in versions and known.get(name) != versions[name] for name in _subjects(topic))
+def _has_changed(topic: Topic, known_versions: Versions, versions: Versions) -> bool:
+    return any(
+        name in versions and known_versions.get(name) != versions[name] for name in _subjects(topic)
+    )
 
 
 def _not_suspended(
@@ -89,13 +100,13 @@ def _not_suspended(
 
 
 def _observation(topic: Topic, versions: Versions) -> dg.AssetObservation:
-    named = (("schema_version", topic.value_subject), ("key_schema_version", topic.key_subject))
-    metadata = {name: versions[of] for name, of in named if of is not None and of in versions}
+    subjects = (("schema_version", topic.value_subject), ("key_schema_version", topic.key_subject))
+    metadata = {name: versions[of] for name, of in subjects if of is not None and of in versions}
     return dg.AssetObservation(asset_key=topic_key(topic), metadata=metadata)
 
 
 def _request(topic: Topic, namespace: str, run_config: Config) -> dg.RunRequest:
-    """A run of the table: it begins by giving the table the columns of the newest version."""
+    """A run of the table: its first act is to add the columns of the newest version."""
     return dg.RunRequest(
         asset_selection=[table_key(topic, namespace)],
         partition_key=current_window(topic),

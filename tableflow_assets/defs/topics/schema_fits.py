@@ -36,12 +36,12 @@ def schema_fits_check(topic: Topic, settings: Settings) -> dg.AssetChecksDefinit
 def schema_evaluation(
     topic: Topic, registry: Registry, catalog: RestCatalog, settings: Settings
 ) -> dg.AssetCheckEvaluation:
-    """What the check says; the sensor says it too, for a run that the schema suspends never gets
-    as far as its checks."""
+    """The outcome of the check; the sensor reports it too, because a run that the schema suspends
+    never reaches its checks."""
     key = table_key(topic, settings.namespace)
     try:
-        planned = plan_schema(topic, registry, catalog, settings.state_dir)
-    except TableflowError as error:  # a server is away, or something else is wrong with the topic
+        schema_plan = plan_schema(topic, registry, catalog, settings.state_dir)
+    except TableflowError as error:  # a server is down, or something else is wrong with the topic
         return dg.AssetCheckEvaluation(
             key,
             SCHEMA_CHECK_NAME,
@@ -52,8 +52,8 @@ def schema_evaluation(
     return dg.AssetCheckEvaluation(
         key,
         SCHEMA_CHECK_NAME,
-        passed=planned.diff.fits,
+        passed=schema_plan.diff.fits,
         severity=dg.AssetCheckSeverity.ERROR,
-        description=f"{planned.subject or topic.name}: {planned.diff.summary()}",
-        metadata=schema_diff_metadata(planned),
+        description=f"{schema_plan.subject or topic.name}: {schema_plan.diff.summary()}",
+        metadata=schema_diff_metadata(schema_plan),
     )

@@ -1,4 +1,4 @@
-"""What can be launched as a whole, and what runs by the clock."""
+"""The job that verifies all tables, and its hourly schedule."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ VERIFY_CRON = "0 * * * *"
 def verify_job(
     checks: Sequence[dg.AssetCheckKey], comparisons: Sequence[dg.AssetChecksDefinition]
 ) -> Any:
-    """``checks``: all of the topics' tables. ``comparisons``: those that here compare the whole log."""
+    """``checks``: all those of the topics' tables. ``comparisons``: those that compare the whole log here."""
     whole_log = {"config": {"whole_log": True}}
     return dg.define_asset_job(
         "verify",

@@ -1,7 +1,7 @@
-"""Calls to AWS, with the credentials of this moment.
+"""Calls to AWS, always with current credentials.
 
-Keys are read from where the settings say at each call, so that they can be changed while we run. Those of
-an assumed role are botocore's to keep and renew.
+Keys are read from where the settings point at every call, so that they can change while we run. botocore
+keeps and renews those of an assumed role.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from tableflow_assets.lake.roles import role_credentials
 from tableflow_assets.publish.glue.aws_errors import KeysRefused, answered, unanswered
 from tableflow_assets.settings.catalogs import AwsAccess
 
-# No more: whoever publishes asks again by itself, and a catalog that hangs must not hold up a run.
+# Kept low: publishing is retried anyway, and a hanging catalog must not hold up a run.
 CONNECT_SECONDS = 3
 ANSWER_SECONDS = 6
 TRIES = 2
-_ONE_AT_A_TIME = Lock()  # making clients is not for several threads at once
+_ONE_AT_A_TIME = Lock()  # creating clients is not thread-safe
 
 
 class Expected(Exception):
-    """An answer that the caller has named beforehand, by its code."""
+    """An error code that the caller said it expects."""
 
     def __init__(self, code: str) -> None:
         self.code = code
@@ -46,20 +46,20 @@ class Keys:
 
 
 class Aws:
-    """One block of the settings that says how AWS is reached. Its calls may come from any thread."""
+    """How one block of the settings reaches AWS. Safe to call from any thread."""
 
     def __init__(self, catalog: str, access: AwsAccess) -> None:
         self.catalog = catalog  # for errors
         self.access = access
         self._lock = Lock()
         self._clients: dict[str, tuple[Keys | None, Any]] = {}
-        # The keys that the role was assumed with, and its credentials.
+        # The keys that the role was assumed with, and the role's credentials.
         self._role: tuple[Keys | None, Any] | None = None
 
     def call(
         self, service: str, operation: str, *, expected: tuple[str, ...] = (), **arguments: object
     ) -> dict[str, Any]:
-        """One call. Raises `Expected` for these codes, else `CatalogAway` or `CatalogRefused`."""
+        """One call. Raises `Expected` for the expected codes, else `CatalogAway` or `CatalogRefused`."""
         from botocore.exceptions import BotoCoreError, ClientError
         from botocore.parsers import ResponseParserError
 
@@ -82,19 +82,19 @@ class Aws:
     def _client(self, service: str) -> Any:
         with self._lock:
             keys = self._keys()
-            known = self._clients.get(service)
-            if known is None or known[0] != keys:
-                known = keys, self._made(service, keys, self.access.endpoint)
-                self._clients[service] = known
-            return known[1]
+            entry = self._clients.get(service)
+            if entry is None or entry[0] != keys:
+                entry = keys, self._new_client(service, keys, self.access.endpoint)
+                self._clients[service] = entry
+            return entry[1]
 
     def _keys(self) -> Keys | None:
-        """None: whatever the machine has; botocore then renews them by itself."""
-        own = self._own_keys()
+        """None: whatever the machine provides, which botocore renews by itself."""
+        own_keys = self._own_keys()
         if self.access.role_arn is None:
-            return own
-        if self._role is None or self._role[0] != own:
-            self._role = own, self._assume(self.access.role_arn, own)
+            return own_keys
+        if self._role is None or self._role[0] != own_keys:
+            self._role = own_keys, self._assume(self.access.role_arn, own_keys)
         keys = self._role[1].get_frozen_credentials()
         return Keys(keys.access_key, keys.secret_key, keys.token)
 
@@ -109,13 +109,13 @@ class Aws:
             raise CatalogAway(f"{self.catalog}: {error.problem}", error.next_step) from error
         return Keys(key, secret)
 
-    def _assume(self, role_arn: str, own: Keys | None) -> Any:
+    def _assume(self, role_arn: str, own_keys: Keys | None) -> Any:
         import boto3
         from botocore.exceptions import ClientError
 
         def own_session() -> Any:
-            # No endpoint: `endpoint` is the catalog's. STS has its own in AWS_ENDPOINT_URL_STS.
-            return boto3.Session(region_name=self.access.region, **_arguments(own))
+            # Without `endpoint`, which is the catalog's. STS has its own in AWS_ENDPOINT_URL_STS.
+            return boto3.Session(region_name=self.access.region, **_arguments(own_keys))
 
         def explain(error: Exception) -> Exception:
             if isinstance(error, ClientError):
@@ -124,7 +124,7 @@ class Aws:
 
         return role_credentials(own_session, role_arn, self.access.external_id, _config(), explain)
 
-    def _made(self, service: str, keys: Keys | None, endpoint: str | None) -> Any:
+    def _new_client(self, service: str, keys: Keys | None, endpoint: str | None) -> Any:
         with _ONE_AT_A_TIME:
             if keys is None:
                 _session.cache_clear()  # it would never look for the machine's credentials again
@@ -137,7 +137,7 @@ class Aws:
             )
 
     def _forget(self) -> None:
-        """So that the next call begins with new credentials."""
+        """Make the next call start with new credentials."""
         secrets.forget()
         with self._lock:
             self._clients.clear()
@@ -166,7 +166,7 @@ def _arguments(keys: Keys | None) -> dict[str, str | None]:
 
 @cache
 def _session() -> Any:
-    """One for all clients: it reads the long descriptions of AWS's services once."""
+    """Shared by all clients, so that the large descriptions of AWS's services are loaded once."""
     import boto3
 
     return boto3.Session()

@@ -1,4 +1,4 @@
-"""The Delta log as a whole: kept or not, how far it is, what of it can go, and made anew."""
+"""The Delta log as a whole: whether it is kept, how far it is, trimming it and rewriting it."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ from tableflow_assets.table.formats import delta_root, is_delta, keep_formats, t
 
 @dataclass(frozen=True)
 class MirrorStatus:
-    """How far a table's Delta log is. ``behind``: states of the table that it does not have yet."""
+    """How far a table's Delta log is. ``behind``: how many states of the table it still lacks."""
 
     version: int  # -1: there is no log
     behind: int
     problem: str = ""
-    snapshot: int | None = None  # the state that it shows
+    snapshot: int | None = None  # the one that it mirrors
 
 
 def keep_in_step(catalog: RestCatalog, table: Table, topic: ManagedTable) -> None:
-    """As the settings say: a log that shows what the table was when it was loaded, or none."""
+    """As the settings ask: a log that shows the table as it was loaded, or no log."""
     if is_delta(table) and "delta" not in topic.formats:
-        # Else it would go on to promise files that compaction removes. Before the table says that it
-        # has none: whoever dies in between is followed by one who sees it.
+        # A log left behind would keep promising files that compaction removes. Drop it before the
+        # table's property changes: if we die in between, the next run still sees that it is there.
         drop(catalog, table)
     table = keep_formats(catalog, table, topic)
     if is_delta(table):
@@ -57,45 +57,46 @@ def mirror_status(catalog: RestCatalog, table: Table) -> MirrorStatus:
         return MirrorStatus(-1, 1, str(error))
     if last is None:
         return MirrorStatus(-1, 0 if head is None else 1)
-    reached = MirrorStatus(last.version, 0, snapshot=last.snapshot)
+    status = MirrorStatus(last.version, 0, snapshot=last.snapshot)
     if head is None or (last.snapshot == head.snapshot_id and has_columns):
-        return reached
+        return status
     steps = states_since(table, last.snapshot, head)
-    return replace(reached, behind=len(steps) if steps else 1)
+    return replace(status, behind=len(steps) if steps else 1)
 
 
 def versions(catalog: RestCatalog, table: Table) -> dict[int, int]:
-    """By snapshot, the newest Delta version that mirrors it; of those that the log still holds."""
+    """By snapshot, the newest Delta version that mirrors it, among those still in the log."""
     log = _log(catalog, table)
-    found = {}
+    versions_by_snapshot = {}
     for version in log.all_commits:
-        if ours := written_by_us(log.commit_if_whole(version)):
-            found[int(ours["snapshot"])] = version
-    return found
+        if info := written_by_us(log.commit_if_whole(version)):
+            versions_by_snapshot[int(info["snapshot"])] = version
+    return versions_by_snapshot
 
 
 def trim(catalog: RestCatalog, table: Table) -> int:
-    """Remove the part of the log whose files are gone with expired snapshots; return how many went.
+    """Remove the part of the log whose data files expired with their snapshots; return how many files.
 
-    Readers need a checkpoint to begin with: the part before the newest checkpoint that is still
-    needed goes.
+    Readers start from a checkpoint, so everything before the newest one that is still needed can go.
     """
     log = _log(catalog, table)
-    commits, live = log.all_commits, {one.snapshot_id for one in table.snapshots()}
+    commits, live = log.all_commits, {snapshot.snapshot_id for snapshot in table.snapshots()}
     if not commits:
         return 0
     readable = commits[-1]
     for version in commits:
-        ours = written_by_us(log.commit_if_whole(version))
-        if ours and int(ours["snapshot"]) in live:
+        info = written_by_us(log.commit_if_whole(version))
+        if info and int(info["snapshot"]) in live:
             readable = version
             break
-    begin = max((one for one in log.all_checkpoints if one <= readable), default=-1)
+    begin = max(
+        (checkpoint for checkpoint in log.all_checkpoints if checkpoint <= readable), default=-1
+    )
     return _remove_before(log, begin) if begin > 0 else 0
 
 
 def purge(catalog: RestCatalog, table: Table) -> None:
-    """Leave nothing in the log but the table as it is: no older versions, no values of theirs."""
+    """Leave only the table's current state in the log: no older versions, and none of their values."""
     try:
         catch_up(catalog, table)
     except MirrorError:
@@ -110,7 +111,7 @@ def purge(catalog: RestCatalog, table: Table) -> None:
 
 
 def repair(catalog: RestCatalog, table: Table) -> int:
-    """Make the log say what the Iceberg table says, whatever is wrong with it; return the version."""
+    """Make the log match the Iceberg table, whatever is wrong with it; return the version."""
     try:
         return write_anew(catalog, table)
     except MirrorError:
@@ -118,7 +119,7 @@ def repair(catalog: RestCatalog, table: Table) -> int:
 
 
 def remake(catalog: RestCatalog, table: Table) -> int:
-    """A new log, from version 0 on; return its version."""
+    """Start a new log from version 0; return its version."""
     drop(catalog, table)
     return write_anew(catalog, table)
 
@@ -126,7 +127,7 @@ def remake(catalog: RestCatalog, table: Table) -> int:
 def drop(catalog: RestCatalog, table: Table) -> None:
     store = _store(catalog, table)
     log_files = store.names(logs.FOLDER)
-    # The newest first, whoever dies in between: what is left then is an older version of the log.
+    # Newest first: if we die in between, what remains is an older version of the log.
     store.delete([logs.LAST_CHECKPOINT])
     for name in reversed(log_files):
         store.delete([name])
@@ -134,28 +135,30 @@ def drop(catalog: RestCatalog, table: Table) -> None:
 
 
 def _remove_before(log: DeltaLog, begin: int) -> int:
-    gone = [version for version in log.all_commits if version < begin]
-    old = [name for name in log.all_files if 0 <= logs.version_of(name) < begin]
-    if log.store.names(vectors.FOLDER):  # only tables with keys have some
-        _remove_vectors(log, gone, begin)
-    log.store.delete(old)
-    return len(old)
+    old_commits = [version for version in log.all_commits if version < begin]
+    old_files = [name for name in log.all_files if 0 <= logs.version_of(name) < begin]
+    if log.store.names(vectors.FOLDER):  # only keyed tables have any
+        _remove_vectors(log, old_commits, begin)
+    log.store.delete(old_files)
+    return len(old_files)
 
 
-def _remove_vectors(log: DeltaLog, gone: Iterable[int], begin: int) -> None:
-    # Only vectors that the log has known: others belong to a version that is being written.
+def _remove_vectors(log: DeltaLog, old_commits: Iterable[int], begin: int) -> None:
+    # Only vectors that the log refers to: others belong to a version that is being written.
     in_use = _vectors_of([{"add": file} for file in log.state().files.values()])
     for version in log.all_commits:
         if version >= begin:
             in_use |= _vectors_of(log.commit(version))
-    known = set().union(*(_vectors_of(log.commit_if_whole(version)) for version in gone))
-    log.store.delete(sorted(known - in_use))
+    old_vectors = set().union(
+        *(_vectors_of(log.commit_if_whole(version)) for version in old_commits)
+    )
+    log.store.delete(sorted(old_vectors - in_use))
 
 
 def _vectors_of(actions: Iterable[logs.Action]) -> set[str]:
     files = (action.get("add") or action.get("remove") or {} for action in actions)
-    found = (file.get("deletionVector") for file in files)
-    return {vectors.file_name(vector) for vector in found if vector}
+    descriptors = (file.get("deletionVector") for file in files)
+    return {vectors.file_name(vector) for vector in descriptors if vector}
 
 
 def _log(catalog: RestCatalog, table: Table) -> DeltaLog:

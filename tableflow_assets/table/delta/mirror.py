@@ -1,8 +1,8 @@
 """The Delta log of a table, derived from its Iceberg snapshots over the same Parquet files.
 
-Every state the Iceberg table has had becomes one Delta version, which names the snapshot it mirrors. So
-a run that dies in between does no harm: the next one sees what is missing and writes it. Versions are
-written only if absent: of two writers at once, both write the same or one of them starts over.
+Every state of the Iceberg table becomes one Delta version, which names the snapshot it mirrors. So a run
+that dies in between does no harm: the next one sees what is missing and writes it. A version is only
+written if absent: two concurrent writers either write the same, or one of them starts over.
 """
 
 from __future__ import annotations
@@ -39,18 +39,17 @@ from tableflow_assets.table.snapshots import is_compaction
 
 WRITER = "tableflow_assets"
 VECTORS = "deletionVectors"
-# A writer must not touch a table with a writer feature it does not know: so nobody runs VACUUM on
-# Iceberg's files or makes a change that Iceberg would not see. Readers ignore it.
+# A writer must not touch a table with a writer feature it does not know. This one keeps others from
+# running VACUUM on Iceberg's files or making changes that Iceberg would not see. Readers ignore it.
 NO_OTHER_WRITERS = "tableflowMirror"
 ATTEMPTS = 5
 logger = logging.getLogger(__name__)
 
 
 def follow(catalog: RestCatalog, table: Table, *, is_fresh: bool = False) -> None:
-    """After a commit to the Iceberg table. Never raises: that commit stands, whatever happens here.
+    """Call this after a commit to the Iceberg table. Never raises: the commit stands in any case.
 
-    What could not be written is written by the next run; the check `delta_mirror` reports it until
-    then.
+    The next run writes what could not be written now; until then the check `delta_mirror` reports it.
     """
     try:
         if is_delta(table):
@@ -62,7 +61,7 @@ def follow(catalog: RestCatalog, table: Table, *, is_fresh: bool = False) -> Non
 def catch_up(catalog: RestCatalog, table: Table, *, is_fresh: bool = False) -> int:
     """Write the versions that are missing; return how many.
 
-    ``is_fresh``: the table is as our own commit has left it, and need not be loaded again.
+    ``is_fresh``: the table is as our own commit left it, and need not be loaded again.
     """
     versions = _write(catalog, table, lambda mirror: mirror.catch_up(is_fresh))
     reached("mirrored")
@@ -80,7 +79,7 @@ def _write(catalog: RestCatalog, table: Table, write: Callable[[_Mirror], int]) 
 
 
 def write_anew(catalog: RestCatalog, table: Table) -> int:
-    """Bring the log to the table's state, whoever has written to it; return the version."""
+    """Bring the log to the table's state, no matter who has written to it; return the version."""
     return _write(catalog, table, lambda mirror: mirror.write_everything())
 
 
@@ -96,11 +95,11 @@ class Mirrored:
 
 
 def mirrored(log: DeltaLog, topic: str) -> Mirrored | None:
-    """None where there is no log yet."""
+    """None if there is no log yet."""
     if log.newest < 0:
         return None
-    ours = written_by_us(log.commit(log.newest))
-    if ours is None:
+    info = written_by_us(log.commit(log.newest))
+    if info is None:
         raise MirrorError(
             f"Version {log.newest} of the Delta log of {topic!r} was not written by Tableflow"
             " Assets: somebody else has changed the Delta table.",
@@ -108,10 +107,10 @@ def mirrored(log: DeltaLog, topic: str) -> Mirrored | None:
         )
     return Mirrored(
         log.newest,
-        int(ours["snapshot"]),
-        ours["metadata"],
-        tuple(ours["features"]),
-        int(ours["files"]),
+        int(info["snapshot"]),
+        info["metadata"],
+        tuple(info["features"]),
+        int(info["files"]),
     )
 
 
@@ -125,7 +124,7 @@ def written_by_us(actions: Iterable[Action]) -> dict[str, Any] | None:
 
 
 class _Overtaken(Exception):
-    """Somebody else has written the version that was to be ours: start over."""
+    """Somebody else wrote the version that was meant to be ours: start over."""
 
 
 class _Mirror:
@@ -144,7 +143,7 @@ class _Mirror:
         last = mirrored(self.log, self.topic)
         head = self.table.current_snapshot() if is_fresh else None
         if not (last and head and self._leads_to(last, head)):
-            head = self._head()  # the log may show what came after our commit
+            head = self._head()  # the log may already be past our commit
         if head is None:
             return 0
         if last is None:
@@ -161,7 +160,7 @@ class _Mirror:
         return self.written
 
     def write_everything(self) -> int:
-        # Features that others have declared may be more than some readers support: not taken over.
+        # Do not keep features that others declared: some readers may not support them.
         features_so_far = {VECTORS} & set(_features_of(self.state))
         head = self._head()
         if head is None:
@@ -173,9 +172,9 @@ class _Mirror:
         return is_same or bool(states_since(self.table, last.snapshot, head))
 
     def _head(self) -> Snapshot | None:
-        """Loaded after the log has been read, so that it is never older than what the log shows.
+        """Loaded after reading the log, so that it is never older than what the log shows.
 
-        The other way round, somebody else's commit in between would look like a rollback.
+        Otherwise somebody else's commit in between would look like a rollback.
         """
         return self.catalog.ask(self.table.refresh).current_snapshot()
 
@@ -184,68 +183,70 @@ class _Mirror:
         return self.log.state()
 
     def _write_step(self, last: Mirrored, step: list[Snapshot], head: Snapshot) -> Mirrored:
-        """``step``: empty where only the columns are new."""
+        """``step``: empty if only the columns changed."""
         changes = SnapshotChanges()
         for snapshot in step:
             changes.follow(snapshot, self.table.io)
         at = step[-1] if step else head
         files = last.files + len(changes.added) - len(changes.removed)
         if files != _files_in(at, default=files):
-            # Some commit did not record all that it did: compare the whole table instead.
+            # Some commit did not record everything it did: compare the whole table instead.
             return self._write_all(at, self.state, last.features)
         features_so_far = set(last.features) | ({VECTORS} if changes.deleted_rows else set())
         vectors = self._new_vectors(changes, at, last.version + 1) if changes.deleted_rows else {}
-        removed = [
+        removals = [
             self._remove(path, at, features_so_far, changes.changes_rows)
             for path in changes.removed
         ]
-        added = [
+        additions = [
             self._add(file, at, vectors.pop(path, None), changes.changes_rows)
             for path, file in changes.added.items()
         ]
-        for path, vector in vectors.items():  # what remains are files from before
-            removed.append(self._remove(path, at, features_so_far, True))
-            added.append(self._add_with_vector(path, vector))
+        for path, vector in vectors.items():  # the rest belong to existing files
+            removals.append(self._remove(path, at, features_so_far, True))
+            additions.append(self._add_with_vector(path, vector))
         return self._append(
-            last.version, last.metadata, at, files, features_so_far, [*removed, *added]
+            last.version, last.metadata, at, files, features_so_far, [*removals, *additions]
         )
 
     def _write_all(
-        self, head: Snapshot, state: State, declared: Iterable[str], *, restate: bool = False
+        self, head: Snapshot, state: State, known_features: Iterable[str], *, restate: bool = False
     ) -> Mirrored:
-        """Write the difference between what the log says and what the table holds.
+        """Write the difference between the log and the table.
 
-        ``restate``: also where the log says something else about the same file.
+        ``restate``: also for files that the log describes differently.
         """
         content = content_of(head, self.table.io)
         files = {self._encoded(path): file for path, file in content.files.items()}
-        deleted = {self._encoded(path): rows for path, rows in content.deleted_rows.items()}
+        deleted_rows = {self._encoded(path): rows for path, rows in content.deleted_rows.items()}
         stale = {
             path
             for path, entry in state.files.items()
-            if path not in files or self._deleted_in(entry) != deleted.get(path, BitMap64())
+            if path not in files or self._deleted_in(entry) != deleted_rows.get(path, BitMap64())
         }
-        missing = {path: file for path, file in files.items() if path not in state.files} | {
+        to_add = {path: file for path, file in files.items() if path not in state.files} | {
             path: files[path] for path in stale if path in files
         }
         if restate:
-            missing |= {
+            to_add |= {
                 path: file
                 for path, file in files.items()
-                if path not in missing and not self._is_stated(state.files[path], file)
+                if path not in to_add and not self._is_stated(state.files[path], file)
             }
         vectors: dict[str, Action] = {}
-        if rows := {path: deleted[path] for path in missing if path in deleted}:
+        if rows := {path: deleted_rows[path] for path in to_add if path in deleted_rows}:
             vectors = self._write_vectors(rows, head, state.version + 1)
-        features_so_far = set(declared) | ({VECTORS} if deleted else set())
-        # An entry without a vector is replaced by the next one with its path. With another vector it
-        # is another file to Delta.
-        stale |= {path for path in missing.keys() & state.files.keys() if path in vectors}
-        removed = [_remove(path, state.files[path], head, True) for path in sorted(stale)]
-        added = [self._add(file, head, vectors.get(path), True) for path, file in missing.items()]
+        features_so_far = set(known_features) | ({VECTORS} if deleted_rows else set())
+        # An entry without a vector is replaced by the next one with the same path. With a different
+        # vector, Delta sees a different file.
+        stale |= {path for path in to_add.keys() & state.files.keys() if path in vectors}
+        removals = [_remove(path, state.files[path], head, True) for path in sorted(stale)]
+        additions = [
+            self._add(file, head, vectors.get(path), True) for path, file in to_add.items()
+        ]
         digest = "" if state.metadata is None else None
         return self._append(
-            state.version, digest, head, len(files), features_so_far, [*removed, *added]
+            state.version, digest, head, len(files), features_so_far, [*removals, *additions]
         )
 
     def _append(
@@ -254,13 +255,13 @@ class _Mirror:
         digest: str | None,
         at: Snapshot,
         files: int,
-        declared: Iterable[str],
+        known_features: Iterable[str],
         actions: list[Action],
     ) -> Mirrored:
-        """``digest``: of the metadata in the log; None where it is not known."""
+        """``digest``: of the metadata in the log; None if unknown."""
         version = base + 1
-        new_digest, names, metadata_actions = _metadata(self.table, declared)
-        ours = {
+        new_digest, names, metadata_actions = _metadata(self.table, known_features)
+        our_info = {
             "snapshot": str(at.snapshot_id),
             "metadata": new_digest,
             "features": names,
@@ -271,7 +272,7 @@ class _Mirror:
             "operation": _operation(at),
             "operationParameters": {},
             "engineInfo": "Tableflow-Assets",
-            WRITER: ours,
+            WRITER: our_info,
         }
         sequence = at.sequence_number or 0
         head: list[Action] = [
@@ -286,7 +287,7 @@ class _Mirror:
             for action in [*head, *actions]:
                 self.state.apply(action)
             self.state.version = version
-        # After a compaction, most of what a reader would have to read concerns files that are gone.
+        # After a compaction, most of the log a reader would have to read is about files that are gone.
         if is_due(version, files) or is_compaction(at):
             write_checkpoint(delta_root(self.table), self.catalog.storage)
         return Mirrored(version, at.snapshot_id, new_digest, tuple(names), files)
@@ -336,26 +337,26 @@ class _Mirror:
     def _remove(
         self, path: str, at: Snapshot, features_so_far: Iterable[str], changes_rows: bool
     ) -> Action:
-        encoded = self._encoded(path)
-        # Only with deletion vectors is a file's entry in the log more than its path.
-        entry = self.state.files.get(encoded, {}) if VECTORS in features_so_far else {}
-        return _remove(encoded, entry, at, changes_rows)
+        encoded_path = self._encoded(path)
+        # Only with deletion vectors does a removal need more of the file's entry than its path.
+        entry = self.state.files.get(encoded_path, {}) if VECTORS in features_so_far else {}
+        return _remove(encoded_path, entry, at, changes_rows)
 
     # --- deleted rows -------------------------------------------------------------------------
 
     def _new_vectors(
         self, changes: SnapshotChanges, at: Snapshot, version: int
     ) -> dict[str, Action]:
-        """By full path, for the files that have more deleted rows than before."""
+        """By full path, for files with more deleted rows than before."""
         rows = {}
-        for path, deleted in changes.deleted_rows.items():
+        for path, deleted_rows in changes.deleted_rows.items():
             entry = self.state.files.get(self._encoded(path))
             if path in changes.added:
-                rows[path] = deleted
+                rows[path] = deleted_rows
             elif entry is not None and path not in changes.removed:
                 earlier = self._deleted_in(entry)
-                if deleted - earlier:
-                    rows[path] = earlier | deleted
+                if deleted_rows - earlier:
+                    rows[path] = earlier | deleted_rows
         return self._write_vectors(rows, at, version) if rows else {}
 
     def _deleted_in(self, file: Action) -> BitMap64:
@@ -380,11 +381,11 @@ class _Mirror:
         return descriptors
 
 
-def _metadata(table: Table, declared: Iterable[str]) -> tuple[str, list[str], list[Action]]:
+def _metadata(table: Table, known_features: Iterable[str]) -> tuple[str, list[str], list[Action]]:
     """A digest of the metadata, the features it needs, and the actions that declare it."""
     schema, history = table.schema(), table.schemas()
     columns = delta_schema(schema, history)
-    names = sorted({*declared, *features(schema, history)})
+    names = sorted({*known_features, *features(schema, history)})
     configuration = {
         "delta.columnMapping.mode": "id",
         "delta.columnMapping.maxColumnId": str(table.metadata.last_column_id),
