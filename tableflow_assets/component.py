@@ -32,7 +32,8 @@ class TableflowScaffoldParams(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     settings: str = Field(
-        SETTINGS_FILE, description="The settings file, relative to the new folder; created if absent."
+        SETTINGS_FILE,
+        description="The settings file, relative to the new folder; created if absent.",
     )
 
 

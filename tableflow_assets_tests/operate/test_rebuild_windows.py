@@ -215,14 +215,14 @@ def test_a_run_that_commits_meanwhile_makes_the_rebuild_give_way(
     pipeline = pipeline_of(tableflow, kafka_topic)
     pipeline.catch_up()
     send_at(kafka_topic, [MONDAY + HOUR], first=1)
-    publish = commits.commit_branch
+    commit_branch = commits.commit_branch
 
     def too_late(*arguments: Any, **options: Any) -> int:
-        monkeypatch.setattr(commits, "publish", publish)
+        monkeypatch.setattr(commits, "commit_branch", commit_branch)
         assert pipeline.catch_up().rows == 1
-        return publish(*arguments, **options)
+        return commit_branch(*arguments, **options)
 
-    monkeypatch.setattr(commits, "publish", too_late)
+    monkeypatch.setattr(commits, "commit_branch", too_late)
     with pytest.raises(CommitConflict):
         rebuild_windows(pipeline, MONDAY, TUESDAY)
     assert ids_of(pipeline) == [0, 1]

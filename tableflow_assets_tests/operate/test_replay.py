@@ -225,17 +225,17 @@ def test_a_replay_whose_commit_is_told_to_have_failed_finds_that_it_has_not(
     pipeline: Pipeline, late: Late, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The answer was lost, and a run has committed since: the table's head is another's."""
-    publish, times = commits.commit_branch, iter(range(10))
+    commit_branch, times = commits.commit_branch, iter(range(10))
 
     def answer_is_lost(*arguments: Any, **options: Any) -> int:
-        head = publish(*arguments, **options)
+        head = commit_branch(*arguments, **options)
         if next(times) == 1:  # the reservation was the first
             late.topic.send(PAYMENT, payments(1, first=2), partition=0)
             pipeline.catch_up()
             raise CommitConflict("Another writer committed.")
         return head
 
-    monkeypatch.setattr(commits, "publish", answer_is_lost)
+    monkeypatch.setattr(commits, "commit_branch", answer_is_lost)
     assert replay(pipeline).letters == 3
     assert ids_of(pipeline) == [0, 1, 2, 10, 11, 12]
     verified(pipeline)

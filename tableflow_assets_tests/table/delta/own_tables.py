@@ -28,7 +28,7 @@ from pyiceberg.types import (
 from tableflow_assets.lake.catalog import RestCatalog
 from tableflow_assets.settings.settings import Topic
 from tableflow_assets.table import commit as commits
-from tableflow_assets.table.create import create_table
+from tableflow_assets.table.create import create_table, mode_property
 from tableflow_assets.table.delta import lifecycle as upkeep
 from tableflow_assets.table.delta.checkpoint import storage_options
 from tableflow_assets.table.delta.compare import compare
@@ -36,6 +36,7 @@ from tableflow_assets.table.delta.log import DeltaLog
 from tableflow_assets.table.delta.mirror import written_by_us
 from tableflow_assets.table.delta.store import Store, store_at
 from tableflow_assets.table.formats import delta_root
+from tableflow_assets.table.handle import TableHandle
 from tableflow_assets.table.keyed.position_deletes import mark_deleted
 from tableflow_assets.table.ledger import PROPERTY, Entry, read_ledger
 from tableflow_assets.tableflow import Tableflow
@@ -67,7 +68,8 @@ class OwnTable:
         name = f"test-{uuid.uuid4().hex[:12]}"
         self.topic: Topic = tableflow.topic(name).model_copy(update=options)
         origin = Entry(name, "cluster", "topic", {0: 0}, {0: 0}, {0: 0}, kind="origin")
-        create_table(self.catalog, self.topic, SCHEMA, origin, folder)
+        create_table(self.catalog, self.topic, SCHEMA, origin, folder, mode_property(self.topic))
+        self.handle: TableHandle = tableflow.handle(self.topic)
         self.table = self.now()
         upkeep.keep_in_step(self.catalog, self.table, self.topic)
         self.sent = 0
@@ -79,7 +81,7 @@ class OwnTable:
         table, ledger = self.now(), read_ledger(self.now())
         with commits.own_branch(self.catalog, table, ledger.head) as branch:
             self._append(table, branch, ids, ledger.entry, columns)
-            return commits.commit_branch(self.catalog, table, branch, ledger.head)
+            return self.handle.commit_and_mirror(table, branch, ledger.head)
 
     def replace(self, *ids: int, **columns: Any) -> int:
         """As a batch of changes to keys does: marks, and then rows, in two snapshots."""
@@ -87,7 +89,7 @@ class OwnTable:
         with commits.own_branch(self.catalog, table, ledger.head) as branch:
             self.mark(table, branch, ids)
             self._append(table, branch, ids, ledger.entry, columns)
-            return commits.commit_branch(self.catalog, table, branch, ledger.head)
+            return self.handle.commit_and_mirror(table, branch, ledger.head)
 
     def mark(self, table: Table, branch: str, ids: Iterable[int]) -> None:
         places = [place for place in self.places() if place["id"] in ids]

@@ -14,7 +14,7 @@ from pyiceberg.types import LongType
 from pyroaring import BitMap64
 
 from tableflow_assets.base.errors import TableDamaged
-from tableflow_assets.table import commit as commits
+from tableflow_assets.table import handle as handles
 from tableflow_assets.table.delta import lifecycle as upkeep
 from tableflow_assets.table.delta.compare import SHOWN, Compared, compare
 from tableflow_assets.table.delta.compare_columns import columns_that_differ
@@ -167,7 +167,7 @@ def test_a_log_that_is_behind_is_compared_with_what_it_shows(
     own = OwnTable(tableflow, tmp_path)
     mirrored = own.append(1)
     with monkeypatch.context() as patch:
-        patch.setattr(commits, "follow", lambda *_, **__: None)
+        patch.setattr(handles, "follow", lambda *_, **__: None)
         own.append(2)
         own.append(3)
     comparison = compared(own, rows=True)

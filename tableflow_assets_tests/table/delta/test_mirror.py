@@ -12,6 +12,7 @@ from pyiceberg.types import DecimalType, LongType, StringType
 
 from tableflow_assets.base import boundary
 from tableflow_assets.table import commit as commits
+from tableflow_assets.table import handle as handles
 from tableflow_assets.table.delta import lifecycle as upkeep
 from tableflow_assets.table.delta import mirror
 from tableflow_assets.table.delta.mirror import catch_up
@@ -32,7 +33,7 @@ def unmirrored(
 ) -> None:
     """Commits of runs that die right after them."""
     with monkeypatch.context() as patch:
-        patch.setattr(commits, "follow", lambda *_, **__: None)
+        patch.setattr(handles, "follow", lambda *_, **__: None)
         for commit in commits_:
             commit()
 
@@ -125,7 +126,7 @@ def test_many_snapshots_that_nobody_saw_are_one_version(own: OwnTable) -> None:
         commits.empty_branch(own.catalog, table, branch, ledger.entry)
         for ids in ((1, 2), (3,)):
             own._append(table, branch, ids, ledger.entry, {})
-        commits.commit_branch(own.catalog, table, branch, ledger.head)
+        own.handle.commit_and_mirror(table, branch, ledger.head)
     assert own.log.newest == 2
     assert [row["id"] for row in own.delta_rows()] == [1, 2, 3]
     assert_in_step(own)
