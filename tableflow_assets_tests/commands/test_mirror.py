@@ -30,7 +30,7 @@ def store(pipeline: Pipeline) -> Store:
 
 
 def version_of(pipeline: Pipeline) -> int:
-    return upkeep.standing(pipeline.catalog, table_of(pipeline)).version
+    return upkeep.mirror_status(pipeline.catalog, table_of(pipeline)).version
 
 
 def test_a_log_that_is_behind_is_brought_up(

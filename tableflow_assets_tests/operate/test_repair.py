@@ -158,7 +158,7 @@ def test_a_table_with_keys_is_to_be_built_anew_and_can_be(
 
 def test_a_delta_log_that_is_wrong_is_mended_and_one_too_many_removed(pipeline: Pipeline) -> None:
     store, table = store_of(pipeline), table_of(pipeline)
-    newest = upkeep.standing(pipeline.catalog, table).version
+    newest = upkeep.mirror_status(pipeline.catalog, table).version
     store.put(f"_delta_log/{newest:020d}.json", b"{")
     repaired = repair(pipeline)
     assert [step.is_done for step in repaired.steps] == [True]

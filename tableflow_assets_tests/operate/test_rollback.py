@@ -201,7 +201,7 @@ def test_after_a_foreign_commit_the_path_goes_on_as_the_advice_says(
 
 def with_retention(pipeline: Pipeline) -> None:
     aged = replace(
-        pipeline, topic=pipeline.topic.model_copy(update={"retention": timedelta(days=1)})
+        pipeline, spec=pipeline.topic.model_copy(update={"retention": timedelta(days=1)})
     )
     assert drop_old_windows(aged, now=DAY + timedelta(days=1)).rows == 1
     assert ids_of(pipeline) == [1]

@@ -46,7 +46,7 @@ class Landed:
         return self.world.table(self.topic.name)
 
     @property
-    def mirror_status(self) -> MirrorStatus:
+    def status(self) -> MirrorStatus:
         return mirror_status(self.world.catalog, self.table)
 
     def fall_behind(self) -> None:
@@ -75,7 +75,7 @@ def test_a_run_shows_the_delta_version_that_it_reached_and_where_the_delta_table
     landed: Landed,
 ) -> None:
     (shown,) = materializations(landed.run).values()
-    assert shown["delta_version"] == landed.standing.version >= 0
+    assert shown["delta_version"] == landed.status.version >= 0
     assert shown["delta_path"] == delta_root(landed.table)
 
 
@@ -89,13 +89,13 @@ def test_a_run_says_what_the_check_says_before_the_check(landed: Landed) -> None
 
 
 def test_the_check_brings_a_log_that_is_behind_up_to_the_table(landed: Landed) -> None:
-    before = landed.standing.version
+    before = landed.status.version
     landed.fall_behind()
-    assert landed.standing.behind == 1
+    assert landed.status.behind == 1
     said = landed.check()
     assert said.passed
     assert said.metadata["delta_version"].value == before + 1
-    assert landed.standing.behind == 0
+    assert landed.status.behind == 0
 
 
 def test_the_log_of_a_suspended_topic_stays_as_it_is(landed: Landed) -> None:
@@ -105,7 +105,7 @@ def test_the_log_of_a_suspended_topic_stays_as_it_is(landed: Landed) -> None:
     said = landed.check()
     assert (said.passed, said.severity) == (False, dg.AssetCheckSeverity.WARN)
     assert "1 states behind" in str(said.description)
-    assert landed.standing.behind == 1
+    assert landed.status.behind == 1
     with landed.table.transaction() as transaction:
         transaction.remove_properties(SUSPENDED)
     assert landed.check().passed
@@ -115,7 +115,7 @@ def test_a_foreign_version_of_the_log_fails_the_check_and_not_the_run(landed: La
     rows = rows_of(landed.table)
     foreign = {"commitInfo": {"operation": "DELETE", "timestamp": 0}}
     log = store_at(delta_root(landed.table), landed.world.catalog.storage)
-    log.put(commit_name(landed.standing.version + 1), json.dumps(foreign).encode())
+    log.put(commit_name(landed.status.version + 1), json.dumps(foreign).encode())
 
     landed.topic.send(PAYMENT, payments(2))
     run = landed.world.launch(landed.topic.name)

@@ -170,7 +170,7 @@ def test_rows_are_put_in_order_by_columns_of_any_name(
     report = compact(by_day, strategy=f"zorder(id, `{hostile}`)", windows=["2024-01-01"])
     assert (report.files_before, report.files_after) == (2, 1)
     options = {"sort_by": (f"`{hostile}` desc", "_kafka.offset"), "compaction": "sort"}
-    sorting = replace(by_day, topic=by_day.topic.model_copy(update=options))
+    sorting = replace(by_day, spec=by_day.topic.model_copy(update=options))
     assert compact(sorting, windows=["2024-01-02"]).files_after == 1
     assert rows_of(by_day) == before
     of_first_day, of_second = (

@@ -77,9 +77,9 @@ def test_a_column_that_comes_or_widens_shows_before_any_row_has_it(
             update.add_column(("_kafka", "note"), StringType())
         else:
             update.update_column("id", LongType())
-    assert upkeep.standing(own.catalog, own.now()).behind == 1
+    assert upkeep.mirror_status(own.catalog, own.now()).behind == 1
     assert catch_up(own.catalog, own.now()) == 1
-    assert upkeep.standing(own.catalog, own.now()).behind == 0
+    assert upkeep.mirror_status(own.catalog, own.now()).behind == 0
     assert_in_step(own)
     own.append(2**40 if change == "widened" else 4, **({"note": "n"} if change == "added" else {}))
     assert own.log.newest == 3
@@ -148,7 +148,7 @@ def test_who_is_behind_writes_every_state_in_turn(
     for commit in replaced:
         unmirrored(keyed, monkeypatch, commit)
         states.append(keyed.rows())
-    assert upkeep.standing(keyed.catalog, keyed.now()).behind == 3
+    assert upkeep.mirror_status(keyed.catalog, keyed.now()).behind == 3
     assert catch_up(keyed.catalog, keyed.now()) == 3
     assert [keyed.delta_rows(version) for version in (2, 3, 4, 5)] == states
     assert_in_step(keyed)
@@ -165,7 +165,7 @@ def test_eight_who_mirror_at_once_write_every_version_once(
         lambda: keyed.replace(2),
         lambda: keyed.append(6),
     )
-    assert upkeep.standing(keyed.catalog, keyed.now()).behind == 4
+    assert upkeep.mirror_status(keyed.catalog, keyed.now()).behind == 4
     tables = [keyed.now() for _ in range(8)]
     with ThreadPoolExecutor(8) as mirrors:
         list(mirrors.map(lambda table: catch_up(keyed.catalog, table), tables))

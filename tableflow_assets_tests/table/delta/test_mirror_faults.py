@@ -97,7 +97,7 @@ def test_somebody_elses_version_is_named_and_undone(shared: OwnTable, what: str)
     message = rf"Version {theirs} .* was not written by Tableflow Assets.*\n.*tableflow repair"
     with pytest.raises(MirrorError, match=message):
         catch_up(shared.catalog, shared.now())
-    assert "not written by" in upkeep.standing(shared.catalog, shared.now()).problem
+    assert "not written by" in upkeep.mirror_status(shared.catalog, shared.now()).problem
     assert not compare(shared.catalog, shared.now(), patience=0).ok
     assert upkeep.repair(shared.catalog, shared.now()) == theirs + 1
     assert_in_step(shared)
