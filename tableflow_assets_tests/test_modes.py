@@ -579,7 +579,7 @@ def test_another_mode_than_the_tables_is_refused_and_the_rows_stay(
     other = pipeline_of(tableflow, kafka_topic, mode=now)
     for attempt in (other.plan, lambda: other.materialize(planned)):
         with pytest.raises(
-            ModeChanged, match=f"made in mode {made_in}; .* now say {now}"
+            ModeChanged, match=f"created in mode {made_in}; .* now say {now}"
         ) as caught:
             attempt()
         assert f"tableflow rebuild {kafka_topic.name}" in caught.value.next_step

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -12,7 +13,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import dagster as dg
 import pytest
 
 import tableflow_assets
@@ -106,13 +106,32 @@ def blocks(language: str, text: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", text, flags=re.DOTALL)
 
 
+# What the examples leave behind, told by the process that ran them.
+WHAT_IT_SAW = """
+import json, sys
+import dagster as dg
+same_topic = by_hand.topic_named({name!r}) == settings.topic_named({name!r})
+parents = defs.resolve_asset_graph().get(dg.AssetKey("invoices")).parent_keys
+json.dump(
+    dict(
+        same_topic=same_topic,
+        rows=committed.rows,
+        status=[now.rows, now.lag],
+        partitions=[partition.ok for partition in partitions],
+        product_rows=done.rows_added,
+        biggest=biggest,
+        dry_run=maintained.dry_run,
+        parents=[parent.path for parent in parents],
+    ),
+    sys.stderr,
+)
+"""
+
+
 def test_the_page_of_the_python_api_runs(
-    stack: Stack,
-    session_settings: Settings,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    stack: Stack, session_settings: Settings, tmp_path: Path
 ) -> None:
+    """In a process of its own, as a user's program: at its end it closes the process's Spark session."""
     name = f"purchases_{uuid.uuid4().hex[:8]}"
     page = PAGE.replace("purchases", name)
     kafka = connections.kafka_address(session_settings)
@@ -121,23 +140,29 @@ def test_the_page_of_the_python_api_runs(
     values = [{"customer": f"c{n % 3}", "amount": float(n), "bought_at": now} for n in range(30)]
     topic.send(PURCHASE, values)
     settings_on(stack.state.folder, tmp_path / "state")
-    monkeypatch.setenv("TABLEFLOW_STATE", str(tmp_path / "state"))
-    monkeypatch.chdir(tmp_path)
-    Path("tableflow.yaml").write_text(blocks("yaml", page)[0])
-    Path(f"spent_on_{name}.sql").write_text(blocks("sql", page)[0])
+    (tmp_path / "tableflow.yaml").write_text(blocks("yaml", page)[0])
+    (tmp_path / f"spent_on_{name}.sql").write_text(blocks("sql", page)[0])
+    program = "\n".join([*blocks("python", page), WHAT_IT_SAW.format(name=name)])
 
-    seen: dict[str, Any] = {}
-    for block in blocks("python", page):
-        exec(block, seen)  # noqa: S102  (our own page)
+    finished = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        env={**os.environ, "TABLEFLOW_STATE": str(tmp_path / "state")},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
 
-    assert seen["by_hand"].topic_named(name) == seen["settings"].topic_named(name)
-    assert seen["committed"].rows == 30
-    assert (seen["now"].rows, seen["now"].lag) == (30, 0)
-    assert len(seen["partitions"]) == 2
-    assert all(partition.ok for partition in seen["partitions"])
-    assert seen["done"].rows_added == 3
-    assert seen["biggest"] == ("c2", sum(range(2, 30, 3)))
-    assert seen["maintained"].dry_run
-    assert "No topic or pattern in the settings matches" in capsys.readouterr().out
-    graph = seen["defs"].resolve_asset_graph()
-    assert graph.get(dg.AssetKey("invoices")).parent_keys == {dg.AssetKey(["tableflow", name])}
+    assert finished.returncode == 0, finished.stderr
+    assert "No topic or pattern in the settings matches" in finished.stdout
+    assert json.loads(finished.stderr.splitlines()[-1]) == {
+        "same_topic": True,
+        "rows": 30,
+        "status": [30, 0],
+        "partitions": [True, True],
+        "product_rows": 3,
+        "biggest": ["c2", sum(range(2, 30, 3))],
+        "dry_run": True,
+        "parents": [["tableflow", name]],
+    }

@@ -257,7 +257,7 @@ def test_readers_never_see_a_half_of_it_nor_can_runs_in_the_new_mode_add_to_the_
             rows_read.add(tuple(ids_of(append)))
 
     def another_run(_step: Plan, _committed: Committed) -> None:
-        with pytest.raises(ModeChanged, match="made in mode append"):
+        with pytest.raises(ModeChanged, match="created in mode append"):
             pipeline_of(tableflow, kafka_topic, mode="upsert").catch_up()
 
     reader = threading.Thread(target=read)
@@ -285,12 +285,12 @@ def test_a_rebuild_in_another_mode_that_was_killed_leaves_the_rows_to_runs_in_th
         patched.setattr(rebuilding, "_lineage", interrupt)  # too late to restore the old layout
         rebuild(upsert, on_commit=interrupt)
     kafka_topic.send(PAYMENT, payments(1, 6), key=b"k0", partition=0)
-    with pytest.raises(ModeChanged, match="made in mode append"):
+    with pytest.raises(ModeChanged, match="created in mode append"):
         upsert.catch_up()
     assert append.catch_up().rows == 1
     assert ids_of(append) == [0, 1, 2, 3, 4, 5, 6]
     rebuild(upsert)
     assert ids_of(upsert) == [4, 5, 6]
-    with pytest.raises(ModeChanged, match="made in mode upsert"):
+    with pytest.raises(ModeChanged, match="created in mode upsert"):
         append.catch_up()
     verified(upsert)
