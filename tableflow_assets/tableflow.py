@@ -55,9 +55,7 @@ class ServersOfSettings:
         return Registry(connections.registry_access(self.settings), schemas)
 
     def catalog(self) -> RestCatalog:
-        return RestCatalog(
-            connections.catalog_connection(self.settings), connections.s3_connection(self.settings)
-        )
+        return connections.owning_catalog(self.settings)
 
     def spark(self) -> SparkSession:
         return connect_spark(connections.spark_address(self.settings))

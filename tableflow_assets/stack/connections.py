@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tableflow_assets.lake.connection import CatalogConnection, catalog_of, storage_of
 from tableflow_assets.lake.storage import S3Connection
 from tableflow_assets.settings.settings import Settings
@@ -9,6 +11,9 @@ from tableflow_assets.source.kafka_access import KafkaAccess
 from tableflow_assets.source.registry_access import RegistryAccess
 from tableflow_assets.stack import embedded
 from tableflow_assets.stack.registry import RegistryServer
+
+if TYPE_CHECKING:
+    from tableflow_assets.lake.catalog import RestCatalog
 
 
 def kafka_address(settings: Settings) -> str:
@@ -51,3 +56,9 @@ def catalog_connection(settings: Settings) -> CatalogConnection:
     if settings.catalog is not None:
         return catalog_of(settings.catalog, settings.namespace)
     return embedded.catalog(embedded.state_of(settings), settings.namespace)
+
+
+def owning_catalog(settings: Settings) -> RestCatalog:
+    from tableflow_assets.lake.catalog import RestCatalog  # pyiceberg takes a while to load
+
+    return RestCatalog(catalog_connection(settings), s3_connection(settings))

@@ -8,7 +8,6 @@ from typing import Literal
 
 from tableflow_assets.base import masking
 from tableflow_assets.base.errors import StackError
-from tableflow_assets.lake.catalog import RestCatalog
 from tableflow_assets.lake.connection import CatalogConnection, Signing
 from tableflow_assets.lake.storage import S3Connection
 from tableflow_assets.settings.names import DEAD_LETTER_SUFFIX
@@ -68,16 +67,10 @@ def access_of(settings: Settings, role: Role, *, show_secrets: bool) -> Access:
     return access if show_secrets else without_secrets(access)
 
 
-def owning_catalog(settings: Settings) -> RestCatalog:
-    return RestCatalog(
-        connections.catalog_connection(settings), connections.s3_connection(settings)
-    )
-
-
 def example_table(settings: Settings) -> str:
     """An existing table, if the catalog answers; else a placeholder."""
     try:
-        tables = owning_catalog(settings).tables()
+        tables = connections.owning_catalog(settings).tables()
     except Exception:  # an example is not worth an error: we may lack the right to list tables
         return NO_TABLE
     names = sorted(name for name in tables if not name.endswith(DEAD_LETTER_SUFFIX))

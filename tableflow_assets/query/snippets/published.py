@@ -101,13 +101,14 @@ def _listed_name(
 
 def _example(settings: Settings) -> SourceTable | None:
     from tableflow_assets.publish.publisher import Publisher
-    from tableflow_assets.query.snippets.access import example_table, owning_catalog
+    from tableflow_assets.query.snippets.access import example_table
+    from tableflow_assets.stack import connections
 
     name = example_table(settings)
     if name == NO_TABLE:
         return None
     try:
-        return Publisher(settings, owning_catalog(settings)).source(name)
+        return Publisher(settings, connections.owning_catalog(settings)).source(name)
     except TableflowError:
         return None
 
