@@ -11,7 +11,7 @@ define install
 @echo "Installing $(2) into .venv: about 1 GB to download the first time, a minute or two …"
 @uv=$$(command -v uv || echo $(BIN)/uv); \
 	{ test -x "$$uv" || $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt uv; } && \
-	"$$uv" pip install --python $(BIN)/python -c constraints.txt -e '$(1)' || { \
+	"$$uv" pip install --compile-bytecode --python $(BIN)/python -c constraints.txt -e '$(1)' || { \
 	echo "uv could not install it (see above); pip does it now, which takes some minutes …"; \
 	$(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt -e '$(1)'; }
 @touch $@
