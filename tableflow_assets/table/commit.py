@@ -32,6 +32,7 @@ from pyspark.sql import DataFrame, DataFrameWriterV2
 
 from tableflow_assets.base.boundary import reached
 from tableflow_assets.base.errors import CommitConflict
+from tableflow_assets.base.retry import retry_after_pauses
 from tableflow_assets.lake.catalog import RestCatalog
 from tableflow_assets.table.change import PAUSES, change_table
 from tableflow_assets.table.ledger import PROPERTY, TAG, Entry
@@ -165,23 +166,25 @@ def move_main(
     head: int,
 ) -> None:
     """From ``base``, which the requirements must assert, to ``head``, which the updates must set."""
-    for pause in PAUSES:
+
+    def move() -> None:
         try:
             answer = catalog.ask(lambda: catalog.iceberg.commit_table(table, requirements, updates))
-            table.metadata, table.metadata_location = answer.metadata, answer.metadata_location
-            reached("committed")
-            return
         except Exception as error:
             # Refused, or succeeded but the answer got lost: only the table knows which.
             current = _current(catalog, table)
             if current == head:
                 return
-            if not isinstance(error, CommitFailedException):
-                raise
-            if current != base:
-                break
-            time.sleep(pause)  # only a property or another branch changed, not the rows
-    raise _overtaken(table)
+            if isinstance(error, CommitFailedException) and current != base:
+                raise _overtaken(table) from error
+            raise
+        table.metadata, table.metadata_location = answer.metadata, answer.metadata_location
+        reached("committed")
+
+    try:  # again where only a property or another branch changed, not the rows
+        retry_after_pauses(move, PAUSES, CommitFailedException)
+    except CommitFailedException as error:
+        raise _overtaken(table) from error
 
 
 def _overtaken(table: Table) -> CommitConflict:
