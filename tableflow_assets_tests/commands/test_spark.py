@@ -36,6 +36,7 @@ def test_properties_are_lines_of_spark_defaults(
     assert expected["spark.sql.catalog.tableflow_json"] == "tableflow.JsonFunctions"
 
 
+@pytest.mark.stack  # Java compiles it, where no run has done so before
 def test_the_archive_is_put_where_one_says(command: Command, tmp_path: Path) -> None:
     said = command("spark", "jar", "--to", str(tmp_path)).out.strip()
     assert [str(path) for path in tmp_path.iterdir()] == [said]

@@ -57,16 +57,22 @@ def test_a_window_launched_by_hand_runs(
     assert is_clean(live_settings, orders)
 
 
+def kill_and_wait_until_back(stack: Stack, server: str) -> None:
+    killed = stack.state.processes[server]
+    os.kill(killed.pid, signal.SIGKILL)
+    eventually(lambda: stack.is_ready(server) and stack.state.processes[server] != killed)
+
+
 @pytest.mark.parametrize(
-    "victim", ["kafka", "registry", "seaweed", "spark", "code_server", "daemon"]
+    "victims", [("kafka", "registry", "seaweed", "spark"), ("code_server", "daemon")], ids="+".join
 )
-def test_a_killed_server_comes_back_and_nothing_is_lost(
-    victim: str, live_stack: Stack, live_settings: Settings, orders: KafkaTopic
+def test_killed_servers_come_back_and_nothing_is_lost(
+    victims: tuple[str, ...], live_stack: Stack, live_settings: Settings, orders: KafkaTopic
 ) -> None:
-    record = live_stack.state.processes[victim]
-    orders.send(PAYMENT, [{"id": n, "amount": 1.0} for n in range(10)])
-    os.kill(record.pid, signal.SIGKILL)
-    eventually(lambda: live_stack.is_ready(victim) and live_stack.state.processes[victim] != record)
+    """One after the other, each as soon as the one before is back: runs are under way meanwhile."""
+    for victim in victims:
+        orders.send(PAYMENT, [{"id": n, "amount": 1.0} for n in range(10)])
+        kill_and_wait_until_back(live_stack, victim)
     orders.send(PAYMENT, [{"id": n, "amount": 2.0} for n in range(10)])
     eventually(lambda: is_current(live_settings, orders), seconds=240)
     assert is_clean(live_settings, orders)
