@@ -108,7 +108,7 @@ def _own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in ("TABLEFLOW_CONFIG", "TABLEFLOW_WEBSERVER_URL"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("TABLEFLOW_STATE", str(tmp_path / "state"))
-    monkeypatch.setattr(masking, "_seen", masking._Seen())
+    monkeypatch.setattr(masking, "_secrets", masking._Secrets())
 
 
 @pytest.fixture(autouse=True)

@@ -26,21 +26,21 @@ MOST = 2000  # a process that lives for months sees many tokens
 
 def remember(secret: str) -> str:
     """Return the secret; from now on it is masked, also as URLs and JSON encode it."""
-    _seen.learn(_spellings(secret))
+    _secrets.learn(_spellings(secret))
     return secret
 
 
 def remember_name(name: str) -> str:
     """The name of a user or a key: not secret, and masked only if it is random rather than a word."""
     if RANDOM_NAME.fullmatch(name):
-        _seen.learn([name])
+        _secrets.learn([name])
     return name
 
 
 def remember_basic(user: str, password: str) -> None:
     """Mask the header of HTTP basic authentication too, as the password can be read from it."""
     remember(password)
-    _seen.learn([base64.b64encode(f"{user}:{password}".encode()).decode()])
+    _secrets.learn([base64.b64encode(f"{user}:{password}".encode()).decode()])
 
 
 def masked(text: str, secrets: Iterable[str] = ()) -> str:
@@ -48,7 +48,7 @@ def masked(text: str, secrets: Iterable[str] = ()) -> str:
     for secret in sorted(secrets, key=len, reverse=True):
         if len(secret) >= SHORTEST:
             text = text.replace(secret, MASK)
-    return _seen.pattern.sub(MASK, text) if _seen.pattern is not None else text
+    return _secrets.pattern.sub(MASK, text) if _secrets.pattern is not None else text
 
 
 def install() -> None:
@@ -72,7 +72,7 @@ class _MaskingFactory:
 
     def __call__(self, *arguments: Any, **more: Any) -> logging.LogRecord:
         record: logging.LogRecord = self._inner(*arguments, **more)
-        if _seen.pattern is None:
+        if _secrets.pattern is None:
             return record
         try:
             text = record.getMessage()
@@ -106,7 +106,7 @@ def _spellings(secret: str) -> list[str]:
     return [secret, secret.strip(), *several, quote(secret, safe=""), json.dumps(secret)[1:-1]]
 
 
-class _Seen:
+class _Secrets:
     """All secrets of this process, as one pattern."""
 
     pattern: re.Pattern[str] | None = None
@@ -128,4 +128,4 @@ class _Seen:
             self.pattern = re.compile("|".join(map(re.escape, by_length)))
 
 
-_seen = _Seen()
+_secrets = _Secrets()

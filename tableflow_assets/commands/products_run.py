@@ -29,9 +29,9 @@ from tableflow_assets.settings.settings import load_settings
 
 if TYPE_CHECKING:
     from tableflow_assets.product.products import Product
-    from tableflow_assets.product.quality import Found
+    from tableflow_assets.product.quality import Finding
     from tableflow_assets.product.recheck import Recheck
-    from tableflow_assets.product.runner import Done, Runner
+    from tableflow_assets.product.runner import Runner, RunResult
     from tableflow_assets.tableflow import Tableflow
 
 names_argument = click.argument("names", nargs=-1, metavar="[NAME]...")
@@ -77,7 +77,7 @@ def run(names: tuple[str, ...], everything: bool, as_json: bool) -> None:
     outcome.leave()
 
 
-def _done(name: str, result: Done | None = None) -> dict[str, Any]:
+def _done(name: str, result: RunResult | None = None) -> dict[str, Any]:
     return {
         "product": name,
         "rows_added": result.rows_added if result else 0,
@@ -91,11 +91,11 @@ def _done(name: str, result: Done | None = None) -> dict[str, Any]:
     }
 
 
-def _count(result: Done | None) -> int | None:
+def _count(result: RunResult | None) -> int | None:
     return 0 if result is None or result.did_nothing else result.values_affected
 
 
-def _values(result: Done) -> str:
+def _values(result: RunResult) -> str:
     """Beyond a certain number, a run does not count them."""
     if result.did_nothing:
         return "none: up to date"
@@ -142,7 +142,7 @@ def check(names: tuple[str, ...], sample: int | None, as_json: bool) -> None:
     outcome.leave(is_wrong=is_wrong)
 
 
-def _checked(comparison: Recheck, findings: Sequence[Found]) -> dict[str, Any]:
+def _checked(comparison: Recheck, findings: Sequence[Finding]) -> dict[str, Any]:
     checks = [
         {
             "name": finding.name,
@@ -158,7 +158,7 @@ def _checked(comparison: Recheck, findings: Sequence[Found]) -> dict[str, Any]:
     }
 
 
-def _show_checked(answers: list[tuple[Recheck, list[Found]]], waiting: dict[str, str]) -> None:
+def _show_checked(answers: list[tuple[Recheck, list[Finding]]], waiting: dict[str, str]) -> None:
     rows = [
         [
             *(

@@ -18,6 +18,7 @@ from tableflow_assets.lake.catalog import RestCatalog
 from tableflow_assets.pipeline import Pipeline
 from tableflow_assets.product.products import Product
 from tableflow_assets.product.runner import Runner
+from tableflow_assets.publish.publisher import Publisher
 from tableflow_assets.settings.managed_table import ManagedTable
 from tableflow_assets.settings.settings import Settings, Topic
 from tableflow_assets.source.log import Log
@@ -80,6 +81,10 @@ def connected_handle(
     pyspark: LazyPySparkResource,
 ) -> TableHandle:
     return Tableflow(settings, ServersOfResources(catalog, pyspark=pyspark)).handle(table)
+
+
+def connected_publisher(settings: Settings, catalog: IcebergCatalogResource) -> Publisher:
+    return Tableflow(settings, ServersOfResources(catalog)).publisher
 
 
 def _required(resource: T | None) -> T:

@@ -49,19 +49,12 @@ class Product:
     @cached_property
     def spec(self) -> ManagedTable:
         """Its table, which is kept like any other: one window per day of its event time."""
-        options, time = self.options, self.definition.header.event_time
+        time = self.definition.header.event_time
         return ManagedTable(
             name=self.name,
             description=self.definition.header.description,
             partition_by=(f"days(`{time.replace('`', '``')}`)",),
-            formats=options.formats,
-            owners=options.owners,
-            group=options.group,
-            target_file_size=options.target_file_size,
-            keep_snapshots=options.keep_snapshots,
-            compaction=options.compaction,
-            maintenance=options.maintenance,
-            catalogs=options.catalogs,
+            **self.options.model_dump(exclude={"sql", "inputs"}),
         )
 
     @property

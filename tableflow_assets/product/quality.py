@@ -23,7 +23,7 @@ EXAMPLES = 20
 
 
 @dataclass(frozen=True)
-class Found:
+class Finding:
     """The result of a check: how many rows there are that should not be, and some of them.
 
     ``snapshot``: the product's, which was checked.
@@ -40,7 +40,7 @@ class Found:
         return not self.offending
 
 
-def run_checks(runner: Runner, names: Collection[str] | None = None) -> list[Found]:
+def run_checks(runner: Runner, names: Collection[str] | None = None) -> list[Finding]:
     """All checks, or those in ``names``. None if the product has no rows yet."""
     product, (table, ledger) = runner.product, runner.table()
     if table is None or ledger is None or ledger.entry.kind != "product":
@@ -79,8 +79,8 @@ def _sources(
     return sources
 
 
-def _result_of(name: str, snapshot: int, offending: DataFrame) -> Found:
+def _result_of(name: str, snapshot: int, offending: DataFrame) -> Finding:
     """Usually there are few such rows or none, and no need to count them separately."""
     some = [row.asDict(recursive=True) for row in offending.limit(EXAMPLES + 1).collect()]
     count = len(some) if len(some) <= EXAMPLES else offending.count()
-    return Found(name, snapshot, count, tuple(offending.columns), tuple(some[:EXAMPLES]))
+    return Finding(name, snapshot, count, tuple(offending.columns), tuple(some[:EXAMPLES]))

@@ -48,7 +48,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Done:
+class RunResult:
     """What a run did to the product. ``windows``: rows added or removed, by day of the event time."""
 
     rows_added: int = 0
@@ -71,7 +71,7 @@ class Runner(TableHandle):
     product: Product
     publisher: Publisher
 
-    def run(self, run_id: str = "", *, everything: bool = False) -> Done:
+    def run(self, run_id: str = "", *, everything: bool = False) -> RunResult:
         """Bring the product up to date with its inputs, and publish it.
 
         ``everything``: compute all of it again.
@@ -79,7 +79,7 @@ class Runner(TableHandle):
         result = self._commit_what_changed(run_id, everything)
         return replace(result, catalogs=tuple(self.publisher.publish(self.spec)))
 
-    def _commit_what_changed(self, run_id: str, everything: bool) -> Done:
+    def _commit_what_changed(self, run_id: str, everything: bool) -> RunResult:
         def tell(_: CommitConflict) -> None:
             logger.info("%s: another run was faster; looking again", self.product.name)
 
@@ -106,7 +106,7 @@ class Runner(TableHandle):
             pinned[source.name] = Pinned(source, table, at, self.in_spark(source.table))
         return Inputs(pinned)
 
-    def _run(self, run_id: str, everything: bool) -> Done:
+    def _run(self, run_id: str, everything: bool) -> RunResult:
         product, inputs = self.product, self.inputs()
         refuse_unknown_columns(product, inputs)
         table, ledger = self.table()
@@ -122,10 +122,10 @@ class Runner(TableHandle):
         ):
             if entry_before and is_same_sql and not everything:
                 if entry_before.inputs == inputs.snapshots:
-                    return Done()
+                    return RunResult()
                 affected = find_affected(self.spark, product, inputs, entry_before.inputs, views)
                 if affected.nothing_changed:
-                    return Done()
+                    return RunResult()
             reached("planned")
             new = computed(self.spark, product, inputs, affected.scope, views)
             table = self._evolved(table, columns_of(new, product, inputs))
@@ -139,7 +139,7 @@ class Runner(TableHandle):
             changes = difference(self.spark, product, new, old, affected.scope, may_lack, views)
             entry = next_entry(ledger.entry, product, inputs, may_lack, run_id)
             snapshot = self._commit(table, ledger, entry, changes)
-        return Done(
+        return RunResult(
             rows_added=changes.added,
             rows_removed=changes.removed,
             windows=changes.windows,

@@ -10,7 +10,7 @@ from tableflow_assets.base.errors import CatalogAway, ListingChanged, NotOurTabl
 from tableflow_assets.base.retry import retry_after_pauses
 from tableflow_assets.publish.base import Listing, PublishingCatalog, SourceTable
 
-Done = Literal["nothing", "created", "replaced"]
+Outcome = Literal["nothing", "created", "replaced"]
 Load = Callable[[], SourceTable]
 # Seconds before it is tried again after another publisher was faster.
 AFTER_A_LOST_RACE = (0.05, 0.1, 0.2, 0.4)
@@ -28,20 +28,20 @@ class Difference:
     wanted: str
 
 
-def publish(catalog: PublishingCatalog, load: Load, pauses: Sequence[float] = PATIENT) -> Done:
+def publish(catalog: PublishingCatalog, load: Load, pauses: Sequence[float] = PATIENT) -> Outcome:
     """Make the catalog list the table as it is now.
 
     The table is loaded after the catalog's listing: so a listing is never replaced by an older state of
     the table, and of two concurrent publishers the slower one starts over.
     """
 
-    def once_it_answers() -> Done:
+    def once_it_answers() -> Outcome:
         return retry_after_pauses(lambda: _publish(catalog, load), pauses, CatalogAway)
 
     return retry_after_pauses(once_it_answers, AFTER_A_LOST_RACE, ListingChanged)
 
 
-def _publish(catalog: PublishingCatalog, load: Load) -> Done:
+def _publish(catalog: PublishingCatalog, load: Load) -> Outcome:
     before = load()
     catalog.listing_for(before)  # refuse a name it cannot hold ourselves, with a clear error
     current = catalog.find(before)
@@ -58,7 +58,7 @@ def _publish(catalog: PublishingCatalog, load: Load) -> Done:
     return "replaced"
 
 
-def republish(catalog: PublishingCatalog, load: Load, pauses: Sequence[float] = PATIENT) -> Done:
+def republish(catalog: PublishingCatalog, load: Load, pauses: Sequence[float] = PATIENT) -> Outcome:
     """As `publish`, but an entry of ours for an earlier table of the same topic is dropped first."""
     source = load()
     current = retry_after_pauses(lambda: catalog.find(source), pauses, CatalogAway)

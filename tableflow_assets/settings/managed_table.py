@@ -32,17 +32,29 @@ from tableflow_assets.settings.values import file_bytes
 FILES_OPEN_AT_ONCE = 64
 
 
-class TableOptions(Block):
-    """What can be set for any table."""
+class CommonOptions(Block):
+    """What tableflow.yaml can set alike for a topic's table and for a product's."""
 
     owners: Annotated[tuple[Owner, ...], Field(strict=False)] = ()
-    group: Word = "topics"
-    description: str | None = None
-    window: Literal["hour", "day"] = "day"
     formats: Annotated[tuple[Format, ...], Field(strict=False), NOT_EMPTY, NOT_TWICE] = (
         "iceberg",
         "delta",
     )
+    target_file_size: FileSize = "128MB"
+    keep_snapshots: Age = timedelta(days=5)
+    compaction: Compaction = "binpack"
+    # When the table is looked after, as a cron schedule. None: never.
+    maintenance: Cron | None = "0 * * * *"
+    # The catalogs, of those under `catalogs`, that show the table. None: all of them.
+    catalogs: Annotated[tuple[Line, ...], Field(strict=False), NOT_TWICE] | None = None
+
+
+class TableOptions(CommonOptions):
+    """What defines how any table is kept; a product's SQL decides some of these."""
+
+    group: Word = "topics"
+    description: str | None = None
+    window: Literal["hour", "day"] = "day"
     # Of a table with keys: into how many parts its rows are laid out, so that a batch of few keys
     # looks through few of them.
     key_buckets: Annotated[int, Field(gt=0, le=4096)] = 8
@@ -51,18 +63,11 @@ class TableOptions(Block):
         tuple[PartitionTerm, ...], Field(strict=False), TERMS, NOT_EMPTY, NOT_TWICE
     ] = (WINDOW,)
     sort_by: Annotated[tuple[SortTerm, ...], Field(strict=False), TERMS, NOT_TWICE] = ()
-    target_file_size: FileSize = "128MB"
     # None: rows stay for ever.
     retention: Age | None = None
-    keep_snapshots: Age = timedelta(days=5)
-    compaction: Compaction = "binpack"
-    # When the table is looked after, as a cron schedule. None: never.
-    maintenance: Cron | None = "0 * * * *"
     # Where the table and its dead letters are created, each in a folder of its own. None: where the
     # catalog chooses.
     location: Folder | None = None
-    # The catalogs, of those under `catalogs`, that show the table. None: all of them.
-    catalogs: Annotated[tuple[Line, ...], Field(strict=False), NOT_TWICE] | None = None
 
     @property
     def is_keyed(self) -> bool:

@@ -24,7 +24,7 @@ SECRET = 'pa ss/"word+1'
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Nothing that other tests have read, and nothing left for them."""
-    monkeypatch.setattr(masking, "_seen", masking._Seen())
+    monkeypatch.setattr(masking, "_secrets", masking._Secrets())
     monkeypatch.setattr(sys, "excepthook", sys.excepthook)
     monkeypatch.setattr(
         SerializableErrorInfo, "from_traceback", SerializableErrorInfo.from_traceback

@@ -23,7 +23,7 @@ PASSWORD = "correct-horse-battery"
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Nothing that other tests have read, and nothing left for them."""
-    monkeypatch.setattr(masking, "_seen", masking._Seen())
+    monkeypatch.setattr(masking, "_secrets", masking._Secrets())
     secrets.forget()
     yield
     secrets.forget()

@@ -32,7 +32,7 @@ catalog:
 
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(masking, "_seen", masking._Seen())
+    monkeypatch.setattr(masking, "_secrets", masking._Secrets())
     secrets.forget()
     yield
     secrets.forget()

@@ -33,7 +33,7 @@ ROWS = pa.table({"id": [1, 2, 3]})
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Nothing that other tests have read or connected to, and nothing left for them."""
-    monkeypatch.setattr(masking, "_seen", masking._Seen())
+    monkeypatch.setattr(masking, "_secrets", masking._Secrets())
     yield
     secrets.forget()
     s3_client.cache_clear()

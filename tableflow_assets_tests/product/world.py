@@ -19,7 +19,7 @@ from tableflow_assets.labs.avro_schemas import parsed_schema, schema_text
 from tableflow_assets.labs.stream import LAB_TOPICS
 from tableflow_assets.product.definition import parse
 from tableflow_assets.product.products import Product
-from tableflow_assets.product.runner import Done, Runner
+from tableflow_assets.product.runner import Runner, RunResult
 from tableflow_assets.settings.product_options import ProductOptions
 from tableflow_assets.stack import connections
 from tableflow_assets.tableflow import Tableflow
@@ -94,7 +94,7 @@ class World:
         with ThreadPoolExecutor(4) as workers:
             list(workers.map(lambda pipeline: pipeline.catch_up(), pipelines))
 
-    def run(self) -> dict[str, Done]:
+    def run(self) -> dict[str, RunResult]:
         """Every product once, in order."""
         flow = self.tableflow
         return {

@@ -10,9 +10,9 @@ from typing import Any
 import dagster as dg
 
 from tableflow_assets.defs.check_results import check_result
+from tableflow_assets.defs.connected import connected_publisher
 from tableflow_assets.defs.names import table_key
 from tableflow_assets.defs.resources import IO_MANAGER, IcebergCatalogResource
-from tableflow_assets.publish.publisher import Publisher
 from tableflow_assets.publish.status import CatalogStatus, state_of_all
 from tableflow_assets.settings.managed_table import ManagedTable
 from tableflow_assets.settings.settings import Settings
@@ -51,7 +51,7 @@ def catalog_asset(
     def publish(
         context: dg.AssetExecutionContext, tableflow_catalog: IcebergCatalogResource
     ) -> dg.MaterializeResult[None]:
-        publisher = Publisher(settings, tableflow_catalog.client())
+        publisher = connected_publisher(settings, tableflow_catalog)
         statuses: list[CatalogStatus] = []
         for table in catalog_tables:
             # Once a catalog has timed out, the remaining tables do not wait for it again.
@@ -83,7 +83,7 @@ def _check(name: str, table: ManagedTable, settings: Settings) -> dg.AssetChecks
         description=f"Compares what the catalog `{name}` says with the table. Changes nothing.",
     )
     def published(tableflow_catalog: IcebergCatalogResource) -> dg.AssetCheckResult:
-        (status,) = Publisher(settings, tableflow_catalog.client()).look(table, only=name)
+        (status,) = connected_publisher(settings, tableflow_catalog).look(table, only=name)
         return check_result(evaluation(key, status))
 
     return published

@@ -9,6 +9,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from tableflow_assets.base.errors import TableflowError
 from tableflow_assets.defs.catalogs.assets import catalog_key
+from tableflow_assets.defs.connected import connected_publisher
 from tableflow_assets.defs.our_runs import RUN_TAG, Config, in_one_process, is_under_way
 from tableflow_assets.defs.resources import IcebergCatalogResource
 from tableflow_assets.publish.publisher import Publisher
@@ -40,7 +41,7 @@ def unpublished_tables_sensor(
         last_tick, now = _read_cursor(context.cursor), time.time()
         try:
             behind = _behind(
-                Publisher(settings, tableflow_catalog.client()), tables, context.instance
+                connected_publisher(settings, tableflow_catalog), tables, context.instance
             )
         except TableflowError as error:
             return dg.SkipReason(str(error))

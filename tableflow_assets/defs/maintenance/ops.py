@@ -11,7 +11,7 @@ from pydantic import Field
 from tableflow_assets.base.errors import SettingsError
 from tableflow_assets.defs.connected import connected_handle
 from tableflow_assets.defs.maintenance.check import maintenance_evaluation, what_is_needed
-from tableflow_assets.defs.maintenance.steps import STEPS, Step, Wanted
+from tableflow_assets.defs.maintenance.steps import STEPS, MaintenanceRequest, Step
 from tableflow_assets.defs.metadata import maintenance_metadata
 from tableflow_assets.defs.names import table_key, table_pool
 from tableflow_assets.defs.pools import in_pool
@@ -60,41 +60,41 @@ class MaintenanceOps:
         }
 
     def _choose(self) -> dg.OpDefinition:
-        @dg.op(name="choose", out=dg.DynamicOut(Wanted, io_manager_key=IO_MANAGER))
-        def choose(config: MaintenanceConfig) -> Iterator[dg.DynamicOutput[Wanted]]:
+        @dg.op(name="choose", out=dg.DynamicOut(MaintenanceRequest, io_manager_key=IO_MANAGER))
+        def choose(config: MaintenanceConfig) -> Iterator[dg.DynamicOutput[MaintenanceRequest]]:
             """The topics whose tables are to be looked at."""
             for topic in self._chosen(config.topics):
-                wanted = Wanted(
+                request = MaintenanceRequest(
                     topic=topic.name,
                     dry_run=config.dry_run,
                     strategy=config.strategy,
                     windows=tuple(config.windows),
                     include_newest=config.include_newest,
                 )
-                yield dg.DynamicOutput(wanted, mapping_key=topic.table)
+                yield dg.DynamicOutput(request, mapping_key=topic.table)
 
         return choose
 
     def _look(self) -> dg.OpDefinition:
         outs: dict[str, dg.Out] = {
-            step.kind: dg.Out(Wanted, is_required=False, io_manager_key=IO_MANAGER)
+            step.kind: dg.Out(MaintenanceRequest, is_required=False, io_manager_key=IO_MANAGER)
             for step in STEPS
         }
 
         @dg.op(name="look", out=outs)
         def look(
             context: dg.OpExecutionContext,
-            wanted: Wanted,
+            request: MaintenanceRequest,
             tableflow_catalog: IcebergCatalogResource,
-        ) -> Iterator[dg.Output[Wanted]]:
+        ) -> Iterator[dg.Output[MaintenanceRequest]]:
             """What the table needs, and why. The steps that it does not need are skipped."""
-            topic, client = self._topics[wanted.topic], tableflow_catalog.client()
+            topic, client = self._topics[request.topic], tableflow_catalog.client()
             if suspension := find_suspension(client, topic, self._settings.state_dir):
                 raise suspension.to_error(topic)
             needs = self._judge(context, topic, client)
             for step in STEPS:
-                if step.kind in needs or (step.kind == "compact" and wanted.asks_to_compact):
-                    yield dg.Output(wanted, output_name=step.kind)
+                if step.kind in needs or (step.kind == "compact" and request.asks_to_compact):
+                    yield dg.Output(request, output_name=step.kind)
 
         return look
 
@@ -107,19 +107,19 @@ class MaintenanceOps:
         )
         def work(
             context: dg.OpExecutionContext,
-            wanted: Wanted,
+            request: MaintenanceRequest,
             tableflow_catalog: IcebergCatalogResource,
             tableflow_pyspark: LazyPySparkResource,
         ) -> None:
-            topic = self._topics[wanted.topic]
+            topic = self._topics[request.topic]
             handle = connected_handle(topic, self._settings, tableflow_catalog, tableflow_pyspark)
             # The table's own runs go first: new records wait for one step at most.
             pool = in_pool(context, table_pool(topic), priority)
-            with nullcontext() if wanted.dry_run else pool:
-                result = step.work(handle, wanted, context.run_id)
+            with nullcontext() if request.dry_run else pool:
+                result = step.work(handle, request, context.run_id)
             about = {"step": step.kind, **maintenance_metadata(result)}
             context.add_output_metadata(about)
-            if wanted.dry_run:
+            if request.dry_run:
                 context.log.info(f"{topic.name}: a dry run, nothing was changed: {result}")
                 return
             key = table_key(topic, self._settings.namespace)

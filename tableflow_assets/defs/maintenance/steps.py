@@ -14,7 +14,7 @@ from tableflow_assets.table.handle import TableHandle
 
 
 @dataclass(frozen=True)
-class Wanted:
+class MaintenanceRequest:
     """The request that the steps of one topic carry out."""
 
     topic: str
@@ -36,10 +36,12 @@ class Step:
     kind: Kind
     op: str  # its name
     description: str
-    work: Callable[[TableHandle, Wanted, str], Result]  # the last argument is the run's id
+    work: Callable[
+        [TableHandle, MaintenanceRequest, str], Result
+    ]  # the last argument is the run's id
 
 
-def _mirror(handle: TableHandle, request: Wanted, _: str) -> Result:
+def _mirror(handle: TableHandle, request: MaintenanceRequest, _: str) -> Result:
     from tableflow_assets.table.delta.lifecycle import mirror_status
     from tableflow_assets.table.delta.mirror import catch_up
 
@@ -54,13 +56,13 @@ def _mirror(handle: TableHandle, request: Wanted, _: str) -> Result:
     }
 
 
-def _retention(handle: TableHandle, request: Wanted, run_id: str) -> Result:
+def _retention(handle: TableHandle, request: MaintenanceRequest, run_id: str) -> Result:
     from tableflow_assets.operate.retention import drop_old_windows
 
     return drop_old_windows(handle, run_id=run_id, dry_run=request.dry_run).to_json()
 
 
-def _compact(handle: TableHandle, request: Wanted, _: str) -> Result:
+def _compact(handle: TableHandle, request: MaintenanceRequest, _: str) -> Result:
     from tableflow_assets.operate.maintenance.compact import compact
 
     result = compact(
@@ -86,20 +88,20 @@ def _compact(handle: TableHandle, request: Wanted, _: str) -> Result:
     }
 
 
-def _rewrite_manifests(handle: TableHandle, request: Wanted, _: str) -> Result:
+def _rewrite_manifests(handle: TableHandle, request: MaintenanceRequest, _: str) -> Result:
     from tableflow_assets.operate.maintenance.manifests import rewrite_manifests
 
     return rewrite_manifests(handle, dry_run=request.dry_run).to_json()
 
 
-def _expire(handle: TableHandle, request: Wanted, _: str) -> Result:
+def _expire(handle: TableHandle, request: MaintenanceRequest, _: str) -> Result:
     from tableflow_assets.operate.maintenance.expire import expire
 
     result = expire(handle, dry_run=request.dry_run)
     return result.to_json() | {"snapshots": result.snapshots}
 
 
-def _remove_orphans(handle: TableHandle, request: Wanted, _: str) -> Result:
+def _remove_orphans(handle: TableHandle, request: MaintenanceRequest, _: str) -> Result:
     from tableflow_assets.operate.maintenance.orphans import remove_orphans
 
     result = remove_orphans(handle, dry_run=request.dry_run)

@@ -21,7 +21,7 @@ from tableflow_assets.defs.products.metadata import (
 from tableflow_assets.defs.resources import IcebergCatalogResource
 from tableflow_assets.defs.topics.delta_mirror import mirror_evaluation
 from tableflow_assets.product.products import Product
-from tableflow_assets.product.runner import Done, Runner
+from tableflow_assets.product.runner import Runner, RunResult
 from tableflow_assets.settings.settings import Settings
 
 
@@ -84,7 +84,7 @@ class _Report:
         self._product, self._namespace = runner.product, namespace
         self._key = product_key(runner.product, namespace)
 
-    def tell(self, result: Done) -> None:
+    def tell(self, result: RunResult) -> None:
         table, _ = self._runner.table()
         if table is None:
             raise AssertionError(f"{self._product.name} was committed to and is not in the catalog")
@@ -95,7 +95,7 @@ class _Report:
         for evaluation in self._evaluations(result):
             self._context.log_event(evaluation)
 
-    def _evaluations(self, result: Done) -> list[dg.AssetCheckEvaluation]:
+    def _evaluations(self, result: RunResult) -> list[dg.AssetCheckEvaluation]:
         if result.did_nothing:
             evaluations = known_evaluations(self._context.instance, self._key, self._runner)
             if evaluations:
@@ -111,7 +111,7 @@ class _Report:
         names = ("delta_version", "delta_path")
         return {name: value for name, value in evaluation.metadata.items() if name in names}
 
-    def _tell_windows(self, about: Metadata, result: Done) -> None:
+    def _tell_windows(self, about: Metadata, result: RunResult) -> None:
         rows_changed: dict[str, int] = {}
         for day, rows in result.windows.items():
             key = self._windows.key(day)
@@ -133,7 +133,7 @@ class _Report:
             )
 
 
-def _summary(result: Done) -> str:
+def _summary(result: RunResult) -> str:
     if result.did_nothing:
         return "nothing has changed in what it reads"
     values = "all of it" if result.values_affected is None else f"{result.values_affected} values"

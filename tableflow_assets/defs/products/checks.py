@@ -13,7 +13,7 @@ from tableflow_assets.defs.names import RECOMPUTED_CHECK_NAME, product_key
 from tableflow_assets.defs.products.metadata import finding_metadata, recheck_metadata
 from tableflow_assets.defs.resources import IcebergCatalogResource
 from tableflow_assets.product.products import Product
-from tableflow_assets.product.quality import Found, run_checks
+from tableflow_assets.product.quality import Finding, run_checks
 from tableflow_assets.product.recheck import recheck
 from tableflow_assets.product.runner import Runner
 from tableflow_assets.settings.settings import Settings
@@ -105,7 +105,7 @@ def known_evaluations(
     return evaluations
 
 
-def _evaluation(key: dg.AssetKey, name: str, finding: Found | None) -> dg.AssetCheckEvaluation:
+def _evaluation(key: dg.AssetKey, name: str, finding: Finding | None) -> dg.AssetCheckEvaluation:
     if finding is None:
         return dg.AssetCheckEvaluation(key, name, passed=True, description=NO_ROWS)
     return dg.AssetCheckEvaluation(

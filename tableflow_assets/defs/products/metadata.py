@@ -12,9 +12,9 @@ from tableflow_assets.defs.metadata import Metadata, records_table
 from tableflow_assets.defs.names import input_key
 from tableflow_assets.product.lineage import column_lineage
 from tableflow_assets.product.products import Product
-from tableflow_assets.product.quality import Found
+from tableflow_assets.product.quality import Finding
 from tableflow_assets.product.recheck import Recheck
-from tableflow_assets.product.runner import Done
+from tableflow_assets.product.runner import RunResult
 from tableflow_assets.table.ledger import read_ledger
 from tableflow_assets.table.schema_diff import type_text
 from tableflow_assets.table.windows import bound_moment, rows_in
@@ -57,7 +57,9 @@ def column_lineage_metadata(product: Product, namespace: str) -> dg.TableColumnL
     return dg.MetadataValue.column_lineage(dg.TableColumnLineage(deps))
 
 
-def product_run_metadata(product: Product, namespace: str, table: Table, done: Done) -> Metadata:
+def product_run_metadata(
+    product: Product, namespace: str, table: Table, done: RunResult
+) -> Metadata:
     """After a run: what it changed, and what the table is now."""
     ledger = read_ledger(table)
     inputs = [{"table": name, "snapshot_id": str(at)} for name, at in ledger.entry.inputs.items()]
@@ -101,7 +103,7 @@ def _about(doc: str | None, come_from: str | None) -> Iterator[str]:
         yield f"From {come_from}."
 
 
-def _recomputed(result: Done) -> int | str:
+def _recomputed(result: RunResult) -> int | str:
     if result.did_nothing:
         return 0
     return "all" if result.values_affected is None else result.values_affected
@@ -119,7 +121,7 @@ def _watermark(product: Product, table: Table) -> datetime | None:
     return max(newest) - header.lateness if newest else None
 
 
-def finding_metadata(found: Found) -> Metadata:
+def finding_metadata(found: Finding) -> Metadata:
     rows = {"rows": records_table(found.rows)} if found.rows else {}
     return {"offending": found.offending, "snapshot_id": str(found.snapshot), **rows}
 

@@ -35,7 +35,7 @@ LONGEST_RUN_SECONDS = 3600
 
 
 @dataclass(frozen=True)
-class Asked:
+class RequestHistory:
     """The requests for one product since it last changed. ``head``: its snapshot since then."""
 
     head: int = 0
@@ -52,7 +52,7 @@ class Cursor:
     """Only a hint: if it is lost, failed products are retried sooner."""
 
     at: float = 0  # of the last request
-    asked: dict[str, Asked] = field(default_factory=dict)
+    asked: dict[str, RequestHistory] = field(default_factory=dict)
 
 
 def product_updates_sensor(
@@ -100,7 +100,7 @@ class _Look:
     ) -> None:
         self._products, self._before, self._now = products, cursor, now
         self._table = cache(catalog.find)
-        self._asked: dict[str, Asked] = {}
+        self._asked: dict[str, RequestHistory] = {}
         self._not_now: dict[str, str] = {}
 
     def wanted(self) -> list[str]:
@@ -115,8 +115,10 @@ class _Look:
             except TableflowError as error:  # this product's own; the others go on
                 self._not_now[name] = error.problem
                 continue
-            head, last_request = self._head(name), self._before.asked.get(name, Asked())
-            request = last_request if is_behind and last_request.head == head else Asked(head)
+            head, last_request = self._head(name), self._before.asked.get(name, RequestHistory())
+            request = (
+                last_request if is_behind and last_request.head == head else RequestHistory(head)
+            )
             self._asked[name] = request
             if not is_behind and not any(upstream.name in names for upstream in product.upstream):
                 continue

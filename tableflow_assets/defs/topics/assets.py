@@ -12,7 +12,7 @@ from pyiceberg.table import Table
 from tableflow_assets.base.boundary import reached
 from tableflow_assets.defs import metadata
 from tableflow_assets.defs.catalogs.assets import tell
-from tableflow_assets.defs.connected import connected_pipeline
+from tableflow_assets.defs.connected import connected_pipeline, connected_publisher
 from tableflow_assets.defs.names import table_key, table_pool, topic_key
 from tableflow_assets.defs.partitions import window_key, windows_of
 from tableflow_assets.defs.resources import (
@@ -25,7 +25,6 @@ from tableflow_assets.defs.topics.dead_letters import report_dead_letters
 from tableflow_assets.defs.topics.delta_mirror import mirror_evaluation
 from tableflow_assets.operate.rebuild_windows import rebuild_windows
 from tableflow_assets.pipeline import Committed
-from tableflow_assets.publish.publisher import Publisher
 from tableflow_assets.settings.settings import Settings, Topic
 from tableflow_assets.source.plan import Plan
 from tableflow_assets.table.windows import rows_added, rows_in_all
@@ -177,7 +176,7 @@ def _ops(topic: Topic, settings: Settings) -> tuple[dg.OpDefinition, ...]:
         reached("before_event")
         _report(context, topic, tableflow_catalog, committed, delta_version)
         report_dead_letters(context, topic, tableflow_catalog, committed)
-        statuses = Publisher(settings, tableflow_catalog.client()).publish(topic)
+        statuses = connected_publisher(settings, tableflow_catalog).publish(topic)
         tell(context, topic, settings, statuses)
 
     return plan, materialize, mirror, sync_catalog

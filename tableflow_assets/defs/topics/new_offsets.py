@@ -44,7 +44,7 @@ LONGEST_RUN_SECONDS = 1800
 
 
 @dataclass(frozen=True)
-class Seen:
+class Sighting:
     """What the last tick saw of one topic. Only a hint: without it the next tick asks the table again."""
 
     end: dict[str, int] = field(default_factory=dict)
@@ -114,7 +114,7 @@ class _Look:
     catalog: RestCatalog
     settings: Settings
     topics: Sequence[Topic]
-    seen: dict[str, Seen]
+    seen: dict[str, Sighting]
     run_config: Config
     moved: dict[str, Offsets] = field(default_factory=dict)  # since the last tick
     # Suspended or resumed; also None for a table that is seen with rows for the first time.
@@ -129,7 +129,7 @@ class _Look:
         for topic in self.topics:
             if topic.name not in ends:
                 continue
-            last = self.seen.get(topic.name, Seen())
+            last = self.seen.get(topic.name, Sighting())
             try:
                 sighting = self._look_at(
                     topic, ends[topic.name], last, now, topic.name == doubted_topic
@@ -162,8 +162,8 @@ class _Look:
         return min(last_asked, key=lambda name: last_asked[name], default=None)
 
     def _look_at(
-        self, topic: Topic, end: Offsets, last: Seen, now: float, is_doubted: bool
-    ) -> Seen:
+        self, topic: Topic, end: Offsets, last: Sighting, now: float, is_doubted: bool
+    ) -> Sighting:
         """The table is only asked if the log has moved since the table was last seen to be current."""
         log_end = {str(partition): offset for partition, offset in end.items()}
         if last.end != log_end:
@@ -174,8 +174,8 @@ class _Look:
             return replace(last, end=log_end)
         answer = self._ask_table(topic, end, last, is_doubted)
         if isinstance(answer, Suspension):
-            return Seen(end=log_end, asked_at=now, suspended=answer)
-        sighting = Seen(
+            return Sighting(end=log_end, asked_at=now, suspended=answer)
+        sighting = Sighting(
             end=log_end,
             committed=sum(answer.values()),
             is_current=all(answer.get(partition, 0) >= end[partition] for partition in end),
@@ -186,7 +186,7 @@ class _Look:
         return replace(sighting, requested_at=last.requested_at, fruitless=last.fruitless)
 
     def _ask_table(
-        self, topic: Topic, end: Offsets, last: Seen, is_doubted: bool
+        self, topic: Topic, end: Offsets, last: Sighting, is_doubted: bool
     ) -> Offsets | Suspension:
         """The offsets it has committed, or why the topic is suspended, possibly as of now."""
         table = self.catalog.find(topic.table)
@@ -269,8 +269,8 @@ def _requests(behind: list[Topic], namespace: str, run_config: Config) -> list[d
     ]
 
 
-def _read_cursor(text: str | None) -> dict[str, Seen]:
+def _read_cursor(text: str | None) -> dict[str, Sighting]:
     try:
-        return TypeAdapter(dict[str, Seen]).validate_json(text or "{}")
+        return TypeAdapter(dict[str, Sighting]).validate_json(text or "{}")
     except ValidationError:
         return {}  # written by another version: ask the tables again

@@ -13,7 +13,7 @@ import pytest
 from dagster._core.execution.execute_in_process_result import ExecuteInProcessResult
 
 from tableflow_assets.defs.maintenance.check import maintenance_evaluation
-from tableflow_assets.defs.maintenance.steps import STEPS, Step, Wanted
+from tableflow_assets.defs.maintenance.steps import STEPS, MaintenanceRequest, Step
 from tableflow_assets.defs.metadata import maintenance_metadata
 from tableflow_assets.defs.names import table_pool
 from tableflow_assets.defs.our_runs import RUN_TAG
@@ -255,7 +255,7 @@ def test_what_a_step_reports_can_be_shown(worn: Worn, step: Step) -> None:
     """Also of one that finds nothing to do."""
     # Not closed: a process has one Spark session, which other tests go on using.
     pipeline = Tableflow(worn.world.settings).pipeline(worn.world.topic(worn.name))
-    done = step.work(pipeline, Wanted(worn.name), "a run")
+    done = step.work(pipeline, MaintenanceRequest(worn.name), "a run")
     shown = maintenance_metadata(done)
     dg.AssetObservation(asset_key="table", metadata=shown)
     numbers = {

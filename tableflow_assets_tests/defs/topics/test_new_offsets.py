@@ -20,7 +20,7 @@ from tableflow_assets.defs.resources import IcebergCatalogResource, KafkaResourc
 from tableflow_assets.defs.topics.new_offsets import (
     FIRST_WAIT_SECONDS,
     SENSOR_NAME,
-    Seen,
+    Sighting,
 )
 from tableflow_assets.settings.settings import Settings, TopicOptions
 from tableflow_assets.source import log
@@ -268,7 +268,7 @@ def test_fruitless_requests_are_repeated_after_5_10_20_up_to_300_seconds() -> No
     """As the comment above FIRST_WAIT_SECONDS promises."""
 
     def seconds_after(requests: int) -> int:
-        seen = Seen(requested_at=1_000_000, fruitless=requests)
+        seen = Sighting(requested_at=1_000_000, fruitless=requests)
         return next(wait for wait in range(1000) if seen.may_request(1_000_000 + wait))
 
     waits = [seconds_after(requests) for requests in (1, 2, 3, 4, 5, 6, 7, 50)]
