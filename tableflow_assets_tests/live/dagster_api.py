@@ -17,10 +17,11 @@ REPOSITORY = {
 class DagsterApi:
     def __init__(self, url: str) -> None:
         self.url = url
+        self._client = httpx.Client(timeout=30)
 
     def ask(self, query: str, **variables: Any) -> Any:
         body = {"query": query, "variables": variables}
-        answer = httpx.post(f"{self.url}/graphql", json=body, timeout=30).raise_for_status().json()
+        answer = self._client.post(f"{self.url}/graphql", json=body).raise_for_status().json()
         assert "errors" not in answer, answer["errors"]
         return answer["data"]
 

@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs
@@ -119,8 +120,8 @@ class Gate:
             return _send(request, 403, _error("ForbiddenException", 403))
         self.requests.append((request.command, request.path))
         headers = {key: value for key, value in request.headers.items() if key.lower() not in HOP}
-        answer = httpx.request(
-            request.command, self.behind + request.path, content=body, headers=headers, timeout=30
+        answer = _upstream().request(
+            request.command, self.behind + request.path, content=body, headers=headers
         )
         self.writes += is_write and answer.is_success
         return _send(request, answer.status_code, answer.content)
@@ -139,6 +140,12 @@ class Gate:
         token = (request.headers.get("Authorization") or "").removeprefix("Bearer ")
         name, until = self._tokens.get(token, ("", 0.0))
         return self.clients.get(name) if time.monotonic() < until else None
+
+
+@cache
+def _upstream() -> httpx.Client:
+    """One for all requests: each new client reads the certificates that the machine trusts."""
+    return httpx.Client(timeout=30, limits=httpx.Limits(max_keepalive_connections=0))
 
 
 def _send(request: BaseHTTPRequestHandler, status: int, answer: bytes | dict[str, Any]) -> None:
