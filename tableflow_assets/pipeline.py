@@ -12,6 +12,7 @@ from pyiceberg.table import Table
 
 from tableflow_assets.base.boundary import reached
 from tableflow_assets.base.errors import CommitConflict, ServerUnreachable
+from tableflow_assets.base.spark_session import FEW_ROWS_TO_SEARCH
 from tableflow_assets.decode.decode import Decoded, decode, judge
 from tableflow_assets.decode.schemas import Schemas
 from tableflow_assets.decode.types import table_schema
@@ -31,7 +32,8 @@ from tableflow_assets.table.delta.lifecycle import keep_in_step
 from tableflow_assets.table.entries import first_entry, next_entry, refuse_a_stale_plan
 from tableflow_assets.table.evolve import evolve
 from tableflow_assets.table.handle import TableHandle
-from tableflow_assets.table.keyed.append import KeysPerWindow, append_changes
+from tableflow_assets.table.keyed.append import append_changes
+from tableflow_assets.table.keyed.changes import KeysPerWindow
 from tableflow_assets.table.keyed.forgotten import without_forgotten
 from tableflow_assets.table.layout import keep_layout
 from tableflow_assets.table.ledger import Entry, Ledger, read_ledger
@@ -42,6 +44,7 @@ from tableflow_assets.table.location import refuse_another_location
 from tableflow_assets.table.schema_fit import fitting_schemas
 from tableflow_assets.table.spark_errors import named_spark_errors
 from tableflow_assets.table.suspension import suspending
+from tableflow_assets.table.windows import rows_in
 
 FRUITLESS_RETRIES = 3
 # Up to this many records, gathering them into few files costs less than it saves. Tables with keys are
@@ -157,6 +160,14 @@ class Pipeline(TableHandle):
         self, step: Plan, ledger: Ledger, schemas: Schemas, table: Table, branch: str, run_id: str
     ) -> Committed:
         """Read and decode a step's records, and put them on a branch that no reader sees."""
+        # A table with keys is searched for those of the step.
+        searched = rows_in(table) if self.topic.is_keyed else 0
+        rows = step.size if searched <= FEW_ROWS_TO_SEARCH else searched
+        return self.sized_for(rows)._write(step, ledger, schemas, table, branch, run_id)
+
+    def _write(
+        self, step: Plan, ledger: Ledger, schemas: Schemas, table: Table, branch: str, run_id: str
+    ) -> Committed:
         with named_spark_errors(self.spark_table):
             entry = next_entry(step, ledger, schemas.ids, run_id)
             records = read_records(self.spark, self.log.access, step)
@@ -186,7 +197,7 @@ class Pipeline(TableHandle):
         self, decoded: Decoded, step: Plan, table: Table, branch: str, entry: Entry
     ) -> KeysPerWindow:
         if self.topic.is_keyed:
-            return append_changes(self, decoded.rows, table, branch, entry)
+            return append_changes(self, decoded.rows, step.size, table, branch, entry)
         commits.append_to_branch(
             decoded.rows,
             self.spark_table,

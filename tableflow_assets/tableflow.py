@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypedDict
 
 from tableflow_assets.base.errors import SettingsError
-from tableflow_assets.base.spark_session import connect_spark
+from tableflow_assets.base.spark_session import close_session, connect_spark
 from tableflow_assets.lake.catalog import RestCatalog
 from tableflow_assets.settings.managed_table import ManagedTable
 from tableflow_assets.settings.settings import Settings, Topic
@@ -96,7 +96,7 @@ class Tableflow:
     def close(self) -> None:
         """Give the Spark session back, while its server is still there."""
         if "spark" in self.__dict__:
-            self.__dict__.pop("spark").stop()
+            close_session(self.__dict__.pop("spark"))
 
     def topics(self, names: Iterable[str] = ()) -> tuple[Topic, ...]:
         """The topics asked for by name, or all that the settings and the cluster know."""

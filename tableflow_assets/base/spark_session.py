@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import socket
+import threading
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
+from weakref import WeakKeyDictionary
 
 from tableflow_assets.base.errors import ServerUnreachable
 
@@ -20,6 +23,22 @@ CONNECT_SECONDS = 5
 # session anyway: better to fail and run again.
 RETRIES = 6
 LONGEST_BACKOFF_MS = 5000
+# For few rows, a query costs what Spark does before the first row: compile code for it, plan it again
+# after every stage, and start tasks. Here it interprets, plans once, and starts few tasks.
+FOR_FEW_ROWS = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.shuffle.partitions": "1",
+    # Every plan is written out for a UI that is not there: at least briefly.
+    "spark.sql.ui.explainMode": "simple",
+}
+# Up to so many rows that is cheaper; and up to so many if only a column or two of them are read.
+FEW_ROWS = 10_000
+FEW_ROWS_TO_SEARCH = 500_000
+_sessions_for_few_rows: WeakKeyDictionary[SparkSession, SparkSession] = WeakKeyDictionary()
+_cloning = threading.Lock()
+logger = logging.getLogger(__name__)
 
 
 def connect_spark(remote: str) -> SparkSession:
@@ -38,6 +57,34 @@ def ensure_spark_answers(remote: str) -> None:
         socket.create_connection(target, timeout=CONNECT_SECONDS).close()
     except OSError as error:
         raise ServerUnreachable("Spark Connect", remote, str(error)) from error
+
+
+def session_for_few_rows(spark: SparkSession) -> SparkSession:
+    """A second session on the same server, one per session, with the settings for few rows.
+
+    Views and cached rows belong to one session: whatever is computed from them stays in it.
+    """
+    with _cloning:
+        if (session := _sessions_for_few_rows.get(spark)) is not None:
+            return session
+        try:
+            _ = spark.version  # the server knows a session only once it was asked something
+            session = give_up_soon(cast(Any, spark).cloneSession())
+            cast(Any, session).release_session_on_close = True  # pyspark forgets to set it
+            for key, value in FOR_FEW_ROWS.items():
+                session.conf.set(key, value)
+        except Exception as error:  # an older server cannot clone: slower, and as right
+            logger.info("no session for few rows: %s", error)
+            session = spark
+        _sessions_for_few_rows[spark] = session
+        return session
+
+
+def close_session(spark: SparkSession) -> None:
+    """Give the session back, and the one for few rows."""
+    if (clone := _sessions_for_few_rows.pop(spark, spark)) is not spark:
+        clone.stop()
+    spark.stop()
 
 
 def give_up_soon(session: SparkSession) -> SparkSession:

@@ -33,7 +33,7 @@ from tableflow_assets.operate.replay_letters import (
 from tableflow_assets.pipeline import Pipeline
 from tableflow_assets.source.plan import plan
 from tableflow_assets.table import commit as commits
-from tableflow_assets.table.keyed.changes import Branch, last_change_of_every_key, rows_of_changes
+from tableflow_assets.table.keyed.append import append_changes
 from tableflow_assets.table.ledger import Entry, Ledger, read_ledger
 from tableflow_assets.table.letters.letters import letters_marked, mark
 from tableflow_assets.table.spark_errors import named_spark_errors
@@ -153,7 +153,6 @@ class _Replay:
 
     def _write(self, table: Table, previous: Entry, branch: str, entry: Entry) -> None:
         pipeline, spark = self.pipeline, self.pipeline.spark
-        fanout = pipeline.topic.has_few_partitions
         self.letters = letters_marked(spark, pipeline.dead_letter_table, previous, self.id).count()
         if not self.letters:  # just now replayed by another, or erased
             commits.append_nothing(pipeline.catalog, table, branch, entry)
@@ -161,19 +160,18 @@ class _Replay:
         if not pipeline.topic.is_keyed:
             decoded = letters_as_rows(pipeline, self.schemas, table, previous, self.id)
             commits.append_to_branch(
-                decoded.rows, pipeline.spark_table, branch, entry, gather=True, fanout=fanout
+                decoded.rows,
+                pipeline.spark_table,
+                branch,
+                entry,
+                gather=True,
+                fanout=pipeline.topic.has_few_partitions,
             )
         else:
             decoded = letters_as_changes(
                 pipeline, self.topic, self.schemas, table, previous, self.id
             )
-            in_spark = commits.branch_in_spark(pipeline.spark_table, branch)
-            target = Branch(pipeline.catalog, table, branch, in_spark)
-            with last_change_of_every_key(spark, decoded.rows) as changes:
-                rows = rows_of_changes(spark, changes, target)
-                commits.append_to_branch(
-                    rows, pipeline.spark_table, branch, entry, gather=True, fanout=fanout
-                )
+            append_changes(pipeline, decoded.rows, self.letters, table, branch, entry)
         if dead := decoded.counts().dead:
             raise TableflowError(
                 f"{dead} records of {pipeline.topic.name!r} could be read before and no longer can.",

@@ -15,6 +15,7 @@ from tableflow_assets.product import flink
 from tableflow_assets.product.narrow import narrowings
 from tableflow_assets.product.products import Input, Product
 from tableflow_assets.product.scope import Scope
+from tableflow_assets.table.windows import rows_in
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,10 @@ class Inputs:
     def snapshots(self) -> dict[str, int]:
         """By table, as the ledger records them."""
         return {pinned.input.table: pinned.snapshot for pinned in self}
+
+    @property
+    def rows(self) -> int:
+        return sum(rows_in(pinned.table) for pinned in self)
 
 
 def computed(

@@ -18,6 +18,7 @@ from tableflow_assets.product.definition import ITSELF
 from tableflow_assets.product.inputs import Inputs
 from tableflow_assets.product.runner import Runner
 from tableflow_assets.table.spark_errors import named_spark_errors
+from tableflow_assets.table.windows import rows_in
 
 EXAMPLES = 20
 
@@ -52,6 +53,7 @@ def run_checks(runner: Runner, names: Collection[str] | None = None) -> list[Fin
     }
     itself = runner.in_spark(product.name)
     inputs = runner.inputs(ledger.entry.inputs)
+    runner = runner.sized_for(inputs.rows + rows_in(table))
     names_used = {table for query in queries.values() for table in flink.tables_in(query)}
     with named_spark_errors(itself), ExitStack() as views:
         relation = f"{itself} VERSION AS OF {ledger.head}"

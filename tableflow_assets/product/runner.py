@@ -42,6 +42,7 @@ from tableflow_assets.table.evolve import evolve
 from tableflow_assets.table.handle import TableHandle
 from tableflow_assets.table.ledger import Entry, Ledger, read_ledger
 from tableflow_assets.table.spark_errors import named_spark_errors
+from tableflow_assets.table.windows import rows_in
 
 ATTEMPTS = 4
 logger = logging.getLogger(__name__)
@@ -110,6 +111,7 @@ class Runner(TableHandle):
         product, inputs = self.product, self.inputs()
         refuse_unknown_columns(product, inputs)
         table, ledger = self.table()
+        worker = self.sized_for(inputs.rows + (rows_in(table) if table else 0))
         entry_before = ledger.entry if ledger else None
         is_same_sql = (
             entry_before is not None and entry_before.statement == product.definition.version
@@ -123,11 +125,11 @@ class Runner(TableHandle):
             if entry_before and is_same_sql and not everything:
                 if entry_before.inputs == inputs.snapshots:
                     return RunResult()
-                affected = find_affected(self.spark, product, inputs, entry_before.inputs, views)
+                affected = find_affected(worker.spark, product, inputs, entry_before.inputs, views)
                 if affected.nothing_changed:
                     return RunResult()
             reached("planned")
-            new = computed(self.spark, product, inputs, affected.scope, views)
+            new = computed(worker.spark, product, inputs, affected.scope, views)
             table = self._evolved(table, columns_of(new, product, inputs))
             ledger = ledger or read_ledger(table)
             # A column that is new in the statement is NULL in rows that are otherwise unchanged.
@@ -136,7 +138,7 @@ class Runner(TableHandle):
             # Not at the ledger's snapshot, which lacks new columns. If somebody has committed since, this
             # commit is refused.
             old = self.in_spark(product.name)
-            changes = difference(self.spark, product, new, old, affected.scope, may_lack, views)
+            changes = difference(worker.spark, product, new, old, affected.scope, may_lack, views)
             entry = next_entry(ledger.entry, product, inputs, may_lack, run_id)
             snapshot = self._commit(table, ledger, entry, changes)
         return RunResult(

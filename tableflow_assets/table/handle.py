@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Self
 
 from pyiceberg.table import Table
 from pyspark.sql import SparkSession
 
+from tableflow_assets.base.spark_session import FEW_ROWS, session_for_few_rows
 from tableflow_assets.lake.catalog import RestCatalog
 from tableflow_assets.settings.managed_table import ManagedTable
 from tableflow_assets.table import commit as commits
@@ -30,6 +32,12 @@ class TableHandle:
     @cached_property
     def spark(self) -> SparkSession:
         return self.connect_spark()
+
+    def sized_for(self, rows: int) -> Self:
+        """The same, with a Spark session that suits work on so many rows."""
+        if rows > FEW_ROWS:
+            return self
+        return replace(self, connect_spark=lambda: session_for_few_rows(self.spark))
 
     @property
     def spark_table(self) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-
 from pyiceberg.table import Table
 from pyspark.sql import DataFrame
 
@@ -11,19 +9,25 @@ from tableflow_assets.table import commit as commits
 from tableflow_assets.table.handle import TableHandle
 from tableflow_assets.table.keyed.changes import (
     Branch,
+    KeysPerWindow,
     last_change_of_every_key,
     rows_of_changes,
 )
 from tableflow_assets.table.ledger import Entry
 
-KeysPerWindow = tuple[tuple[datetime, int], ...]  # how many changed in each window (its start)
-
 
 def append_changes(
-    handle: TableHandle, changes: DataFrame, table: Table, branch: str, entry: Entry
+    handle: TableHandle,
+    changes: DataFrame,
+    keys_at_most: int,
+    table: Table,
+    branch: str,
+    entry: Entry,
 ) -> KeysPerWindow:
     """``changes``: decoded records, in any order, on top of the rows that the branch has."""
-    with last_change_of_every_key(handle.spark, changes) as last_changes:
+    with last_change_of_every_key(
+        handle.spark, changes, keys_at_most, handle.spec.window
+    ) as last_changes:
         in_spark = commits.branch_in_spark(handle.spark_table, branch)
         target = Branch(handle.catalog, table, branch, in_spark)
         rows = rows_of_changes(handle.spark, last_changes, target)
@@ -35,4 +39,4 @@ def append_changes(
             gather=True,
             fanout=handle.spec.has_few_partitions,
         )
-        return last_changes.per_window(handle.spec.window)
+        return last_changes.per_window

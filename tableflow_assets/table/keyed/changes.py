@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 
+import pyarrow.compute as pc
 from pyiceberg.table import Table
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
@@ -32,7 +33,14 @@ PLACES_AT_HAND = 100_000
 # Up to so many keys are written out in the queries, so that only their buckets are scanned. More keys
 # than that are in every bucket anyway.
 KEYS_IN_A_QUERY = 200
+# The hashes of up to so many keys come along when the changes are counted. If there may be more,
+# fetching them is a query of its own, made only if there are few after all.
+FEW_KEYS = 10_000
 LATEST, IS_LAST = "__tableflow_latest", "__tableflow_is_last"  # beside the columns of a change
+FLAGS = ("is_replaced", "is_otherwise", "is_of_old_layout")  # of a changed key that has a row
+
+
+KeysPerWindow = tuple[tuple[datetime, int], ...]  # how many changed in each window (its start)
 
 
 @dataclass(frozen=True)
@@ -40,19 +48,14 @@ class KeyChanges:
     """The last change of every key in each Kafka partition of a batch, persisted in Spark.
 
     ``LATEST``: the key's largest timestamp in that partition of the batch. ``IS_LAST``: whether it is
-    the key's last change of all, as far as the batch can tell.
+    the key's last change of all, as far as the batch can tell. ``hashes``: of the keys, in hex; None if
+    they are too many to be written out in a query.
     """
 
     last: DataFrame
     count: int
-
-    def per_window(self, window: str) -> tuple[tuple[datetime, int], ...]:
-        """How many keys changed by records of each window (its start)."""
-        start = F.date_trunc(window, F.col("_kafka.timestamp"))
-        # As text: a timestamp would arrive here in the time zone of this machine.
-        at = F.date_format(start, "yyyy-MM-dd'T'HH:mm:ss+00:00").alias("at")
-        counts = self.last.filter(IS_LAST).groupBy(at).count().collect()
-        return tuple((datetime.fromisoformat(row["at"]), row["count"]) for row in counts)
+    hashes: tuple[str, ...] | None
+    per_window: KeysPerWindow
 
 
 @dataclass(frozen=True)
@@ -66,7 +69,10 @@ class Branch:
 
 
 @contextmanager
-def last_change_of_every_key(spark: SparkSession, rows: DataFrame) -> Iterator[KeyChanges]:
+def last_change_of_every_key(
+    spark: SparkSession, rows: DataFrame, keys_at_most: int, window: str
+) -> Iterator[KeyChanges]:
+    """``keys_at_most``: the rows are of no more keys than that. ``window``: hour or day."""
     of_partition = Window.partitionBy("_kafka.key_hash", "_kafka.partition")
     of_key = Window.partitionBy("_kafka.key_hash")
     nth_newest = F.row_number().over(of_partition.orderBy(F.desc("_kafka.offset")))
@@ -80,30 +86,64 @@ def last_change_of_every_key(spark: SparkSession, rows: DataFrame) -> Iterator[K
         .drop("__nth")
     )
     with persisted(last) as cached:
-        count = cached.count()
+        count, hashes, per_window = _counted(cached, window, are_few=keys_at_most <= FEW_KEYS)
         # By name: the rows carry an observation, and Spark accepts such rows only once in a join.
         with named_view(spark, cached) as view:
-            yield KeyChanges(spark.table(view), count)
+            yield KeyChanges(spark.table(view), count, hashes, per_window)
+
+
+def _counted(
+    changes: DataFrame, window: str, *, are_few: bool
+) -> tuple[int, tuple[str, ...] | None, KeysPerWindow]:
+    """How many changes there are, the hashes of their keys, and how many keys changed per window.
+
+    All in one query where they are few: small batches cost as much as they take queries.
+    """
+    start = F.date_trunc(window, F.col("_kafka.timestamp"))
+    # As text: a timestamp would arrive here in the time zone of this machine.
+    at = F.date_format(start, "yyyy-MM-dd'T'HH:mm:ss+00:00").alias("at")
+    key_hash = F.hex("_kafka.key_hash")
+    windows = (
+        changes.groupBy(at)
+        .agg(
+            F.count("*").alias("changes"),
+            F.count_if(IS_LAST).alias("keys"),
+            (F.collect_set(key_hash) if are_few else F.array()).alias("hashes"),
+        )
+        .collect()
+    )
+    count = sum(row["changes"] for row in windows)
+    hashes = {text for row in windows for text in row["hashes"]}
+    if not are_few and count <= KEYS_IN_A_QUERY:
+        hashes = {row[0] for row in changes.select(key_hash).distinct().collect()}
+    return (
+        count,
+        tuple(sorted(hashes)) if count <= KEYS_IN_A_QUERY else None,
+        tuple((datetime.fromisoformat(row["at"]), row["keys"]) for row in windows if row["keys"]),
+    )
 
 
 def rows_of_changes(spark: SparkSession, changes: KeyChanges, branch: Branch) -> DataFrame:
     """Delete the rows of changed keys from the branch; return the rows that are still to be appended."""
     where = _bucket_filter(changes)
-    # Not `persist`: Spark could compute them again after the delete, and find them gone.
-    keys = _keys_with_a_row(spark, changes, branch, where).localCheckpoint()
-    counts = keys.agg(
-        F.count_if("is_replaced"),
-        F.count_if("is_otherwise"),
-        F.count_if("is_of_old_layout"),
-    ).collect()[0]
-    replaced = keys.filter("is_replaced")
-    if 0 < counts[0] <= PLACES_AT_HAND and not counts[2]:
-        places = replaced.select("_file", "_pos", "key_hash").toArrow()
+    keys = _keys_with_a_row(spark, changes, branch, where)
+    # Fixed before the delete: computed again after it, they would find the rows gone.
+    if changes.count <= PLACES_AT_HAND:
+        at_hand = keys.toArrow()
+        keys = spark.createDataFrame(at_hand) if at_hand.num_rows else keys
+        replaced, otherwise, old_layout = (pc.sum(at_hand[flag]).as_py() or 0 for flag in FLAGS)
+    else:
+        keys = keys.localCheckpoint()
+        counts = keys.agg(*map(F.count_if, FLAGS)).collect()[0]
+        replaced, otherwise, old_layout = counts
+        at_hand = None
+    if replaced and at_hand is not None and not old_layout:
+        places = at_hand.filter(at_hand["is_replaced"]).select(["_file", "_pos", "key_hash"])
         mark_deleted(branch.catalog, branch.table, branch.name, places)
-    elif counts[0]:
-        _delete(spark, replaced, branch.in_spark, where)
+    elif replaced:
+        _delete(spark, keys.filter("is_replaced"), branch.in_spark, where)
     last_changes = changes.last.filter(IS_LAST)
-    if counts[1]:
+    if otherwise:
         last_changes = _with_overrides(changes.last, keys.filter("is_otherwise"))
     kafka = F.col("_kafka").withField("key_timestamp", F.col(LATEST))
     return (
@@ -180,8 +220,7 @@ def _delete(spark: SparkSession, keys: DataFrame, branch_table: str, where: str)
 
 
 def _bucket_filter(changes: KeyChanges) -> str:
-    if changes.count > KEYS_IN_A_QUERY:
+    if changes.hashes is None:
         return "true"
-    hashes = changes.last.select(F.hex("_kafka.key_hash").alias("hash")).distinct().collect()
-    literals = ", ".join(f"X'{row['hash']}'" for row in hashes) or "X''"
+    literals = ", ".join(f"X'{text}'" for text in changes.hashes) or "X''"
     return f"_kafka.key_hash IN ({literals})"
