@@ -1,7 +1,11 @@
 # Every target installs what it needs into .venv first. `make` alone lists the targets.
 PYTHON ?= python3.11
 BIN := .venv/bin
-WORKERS ?= 2
+# Tests at a time: some of them wait for servers while others compute.
+WORKERS ?= 3
+QUICK_WORKERS ?= 4
+# Where a machine forbids it, every process would compile our modules again, at each start.
+unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 .PHONY: help install demo check test lint fmt lock rooms docs wheel clean
 
@@ -33,11 +37,10 @@ demo: install ## start everything, with data flowing, and open Dagster
 	@exec $(BIN)/tableflow demo
 
 check: lint ## lint, types and all tests that need no server
-	$(BIN)/pytest -n $(WORKERS) -m "not stack"
+	$(BIN)/pytest -n $(QUICK_WORKERS) -m "not stack"
 
-test: lint ## lint, types and all tests, on a real stack; those of products on one of their own
-	$(BIN)/pytest -n $(WORKERS) --ignore=tableflow_assets_tests/product
-	$(BIN)/pytest -n $(WORKERS) tableflow_assets_tests/product
+test: lint ## lint, types and all tests, on a real stack
+	$(BIN)/pytest -n $(WORKERS)
 
 lint: .venv/installed-dev ## ruff and mypy
 	$(BIN)/ruff check .

@@ -6,6 +6,7 @@ import io
 import json
 import time
 from collections.abc import Iterable
+from functools import cache
 from typing import Any
 
 import fastavro
@@ -29,7 +30,7 @@ class KafkaTopic:
         self._kafka = {"bootstrap.servers": kafka, "log_level": 0}
         self._admin = AdminClient(self._kafka)
         self.create(partitions)
-        self._registry = SchemaRegistryClient({"url": registry})
+        self._registry = registry_client(registry)
         self._producer = self._new_producer()
 
     @property
@@ -88,6 +89,12 @@ class KafkaTopic:
 
     def _new_producer(self) -> Producer:
         return Producer(self._kafka | {"enable.idempotence": True})
+
+
+@cache
+def registry_client(url: str) -> SchemaRegistryClient:
+    """One for all tests: each new client reads the certificates that the machine trusts."""
+    return SchemaRegistryClient({"url": url})
 
 
 def _refused(error: KafkaError | None, _message: Message) -> None:
