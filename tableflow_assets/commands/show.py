@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 WIDTH_OF_A_FILE = 160  # without a terminal there is no need to fold at 80 columns
 console = Console(width=None if sys.stdout.isatty() else WIDTH_OF_A_FILE)
@@ -38,5 +41,13 @@ def counted(number: int, noun: str) -> str:
 
 def progress_bar() -> Progress:
     """With the remaining time; on stderr, because stdout carries the result."""
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     return Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True)

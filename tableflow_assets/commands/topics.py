@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import click
 from rich.markup import escape
-from rich.progress import Progress
 
 from tableflow_assets.base.errors import ServerUnreachable, StackError, TableflowError
 from tableflow_assets.commands.published import warn_of_failures
@@ -22,6 +21,8 @@ from tableflow_assets.commands.show import (
 from tableflow_assets.settings.settings import load_settings
 
 if TYPE_CHECKING:
+    from rich.progress import Progress
+
     from tableflow_assets.operate.status import TopicStatus
     from tableflow_assets.pipeline import Committed, Pipeline
 

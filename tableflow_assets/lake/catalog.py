@@ -45,11 +45,9 @@ class RestCatalog:
 
     @cached_property
     def iceberg(self) -> Catalog:
-        # Imported here: slow to load, and most processes never need them.
-        from tableflow_assets.lake.pyiceberg_fixes import mend
+        # Imported here: slow to load, and not every process needs it.
         from tableflow_assets.lake.rest_client import RestClient
 
-        mend()
         properties = _properties(self)
         return self.ask(lambda: RestClient("tableflow", lambda: self.connection, properties))
 

@@ -1,32 +1,36 @@
-"""pyiceberg's file access, plus what it lacks: a role's expiring keys, and encryption.
+"""pyiceberg's file access: metadata by our own S3 client, everything else by Arrow.
 
-Arrow's S3 client cannot request encryption at all, and pyiceberg cannot pass a role's external id. pyiceberg
-only writes manifests (Spark writes the rows), so those go through our own client.
+Most processes read a few manifests and no row. Arrow takes longer to load than they take to read those, and
+asks for a file's size before it reads it.
 """
 
 from __future__ import annotations
 
 import io
-from functools import lru_cache
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from pyarrow.fs import FileSystem
-from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
+from pyiceberg.io import FileIO, InputFile, OutputFile
 from pyiceberg.table import Table
 from pyiceberg.typedef import Properties
 
-from tableflow_assets.lake.storage import S3Connection, encryption_headers, s3_client, with_keys
+from tableflow_assets.lake.storage import S3Connection, s3_client
+
+if TYPE_CHECKING:
+    from pyarrow.fs import FileSystem
+    from pyiceberg.io.pyarrow import PyArrowFileIO
 
 IMPLEMENTATION = "py-io-impl"
 ROLE, EXTERNAL_ID = "tableflow.role-arn", "tableflow.external-id"
 SSE, KMS_KEY = "tableflow.sse", "tableflow.kms-key"
 PATH_STYLE = "tableflow.path-style"
+S3_SCHEMES = ("s3", "s3a", "s3n")
+METADATA = (".avro", ".json")  # small files, always read as a whole
 
 
 def s3_properties(storage: S3Connection) -> dict[str, str]:
     """The object store as properties of pyiceberg."""
-    needs_ours = storage.role_arn is not None or storage.sse is not None
     properties = {
         "s3.endpoint": storage.endpoint,
         "s3.region": storage.region,
@@ -37,7 +41,7 @@ def s3_properties(storage: S3Connection) -> dict[str, str]:
         "s3.force-virtual-addressing": "true"
         if storage.endpoint and storage.has_bucket_in_host
         else None,
-        IMPLEMENTATION: f"{__name__}.{StorageFileIO.__name__}" if needs_ours else None,
+        IMPLEMENTATION: f"{__name__}.{LakeFileIO.__name__}",
         ROLE: storage.role_arn,
         EXTERNAL_ID: storage.external_id,
         SSE: storage.sse,
@@ -47,72 +51,69 @@ def s3_properties(storage: S3Connection) -> dict[str, str]:
     return {key: value for key, value in properties.items() if value is not None}
 
 
+class LakeFileIO(FileIO):
+    def new_input(self, location: str) -> InputFile:
+        if urlsplit(location).scheme in S3_SCHEMES and location.endswith(METADATA):
+            return _MetadataFile(location, storage_of(self.properties))
+        return self.arrow.new_input(location)
+
+    def new_output(self, location: str) -> OutputFile:
+        return self.arrow.new_output(location)
+
+    def delete(self, location: str | InputFile | OutputFile) -> None:
+        self.arrow.delete(location)
+
+    @cached_property
+    def arrow(self) -> PyArrowFileIO:
+        from tableflow_assets.lake.arrow_io import arrow_files
+
+        return arrow_files(self.properties)
+
+
+class _MetadataFile(InputFile):
+    def __init__(self, location: str, storage: S3Connection) -> None:
+        super().__init__(location)
+        self._storage = storage
+
+    def __len__(self) -> int:
+        return len(self._read())
+
+    def exists(self) -> bool:
+        try:
+            self._read()
+        except FileNotFoundError:
+            return False
+        return True
+
+    def open(self, seekable: bool = True) -> io.BytesIO:
+        return io.BytesIO(self._read())
+
+    def _read(self) -> bytes:
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        place = urlsplit(self.location)
+        # Not `place.path`: a key may contain what is a query or a fragment in other URLs.
+        key = self.location.partition(f"{place.netloc}/")[2]
+        s3 = s3_client(self._storage)
+        try:
+            answer = s3.get_object(Bucket=place.netloc, Key=key)
+            return answer["Body"].read()  # type: ignore[no-any-return]
+        except s3.exceptions.NoSuchKey as error:
+            raise FileNotFoundError(self.location) from error
+        except (ClientError, BotoCoreError) as error:
+            raise OSError(f"{self.location}: {error}") from error  # as Arrow would
+
+
 def arrow_store(table: Table) -> FileSystem:
     """The store that holds the table's files, for listing them."""
-    scheme, bucket, _ = PyArrowFileIO.parse_location(table.location())
-    files = table.io if isinstance(table.io, PyArrowFileIO) else PyArrowFileIO(table.io.properties)
+    from tableflow_assets.lake.arrow_io import arrow_files
+
+    files = table.io.arrow if isinstance(table.io, LakeFileIO) else arrow_files(table.io.properties)
+    scheme, bucket, _ = files.parse_location(table.location())
     return files.fs_by_scheme(scheme, bucket)
 
 
-class StorageFileIO(PyArrowFileIO):
-    def __init__(self, properties: Properties) -> None:
-        super().__init__(properties)
-        self._find_stores_by_keys()
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        self._find_stores_by_keys()
-
-    def new_output(self, location: str) -> PyArrowFile:
-        plain = super().new_output(location)
-        if SSE not in self.properties or urlsplit(location).scheme not in ("s3", "s3a", "s3n"):
-            return plain
-        return EncryptedFile(plain, _storage(self.properties))
-
-    def _find_stores_by_keys(self) -> None:
-        by_keys = lru_cache(maxsize=4)(self._store)
-
-        def find(scheme: str, bucket: str | None) -> FileSystem:
-            if ROLE not in self.properties:
-                return by_keys(scheme, bucket, None)
-            return by_keys(scheme, bucket, with_keys(_storage(self.properties)))
-
-        self.fs_by_scheme = find
-
-    def _store(self, scheme: str, bucket: str | None, storage: S3Connection | None) -> FileSystem:
-        if storage is None:
-            return self._initialize_fs(scheme, bucket)
-        renewed = {**self.properties, **s3_properties(storage)}
-        return PyArrowFileIO(renewed)._initialize_fs(scheme, bucket)
-
-
-class EncryptedFile(PyArrowFile):
-    def __init__(self, plain: PyArrowFile, storage: S3Connection) -> None:
-        super().__init__(plain.location, plain._path, plain._filesystem, plain._buffer_size)
-        self._storage = storage
-
-    def create(self, overwrite: bool = False) -> Any:
-        if not overwrite and self.exists():
-            raise FileExistsError(f"Cannot create file, already exists: {self.location}")
-        return _Upload(self._storage, self._path)
-
-
-class _Upload(io.BytesIO):
-    """Sent as a whole on close."""
-
-    def __init__(self, storage: S3Connection, path: str) -> None:
-        super().__init__()
-        self._storage, self._path = storage, path
-
-    def close(self) -> None:
-        if not self.closed:
-            bucket, _, key = self._path.partition("/")
-            content, headers = self.getvalue(), encryption_headers(self._storage)
-            s3_client(self._storage).put_object(Bucket=bucket, Key=key, Body=content, **headers)
-        super().close()
-
-
-def _storage(properties: Properties) -> S3Connection:
+def storage_of(properties: Properties) -> S3Connection:
     return S3Connection(
         warehouse="",
         region=properties["s3.region"],

@@ -66,9 +66,13 @@ def with_keys(storage: S3Connection) -> S3Connection:
     )
 
 
-@lru_cache(maxsize=8)
 def s3_client(storage: S3Connection) -> Any:
     """For our own requests; renews the keys of a role by itself."""
+    return _s3_client(replace(storage, warehouse="", sse=None, kms_key=None))
+
+
+@lru_cache(maxsize=8)
+def _s3_client(storage: S3Connection) -> Any:
     from botocore.config import Config
 
     config = Config(

@@ -36,7 +36,7 @@ def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     secrets.forget()
     yield
     secrets.forget()
-    storage.s3_client.cache_clear()
+    storage._s3_client.cache_clear()
     storage._session.cache_clear()
 
 

@@ -16,7 +16,7 @@ from tableflow_assets.lake import storage
 from tableflow_assets.lake.catalog import RestCatalog
 from tableflow_assets.lake.connection import CatalogConnection
 from tableflow_assets.lake.file_io import s3_properties
-from tableflow_assets.lake.storage import S3Connection, s3_client
+from tableflow_assets.lake.storage import S3Connection, _s3_client
 from tableflow_assets.lake.storage_faults import storage_fault
 from tableflow_assets.table.delta.store import store_at
 from tableflow_assets.table.spark_errors import named_spark_errors
@@ -70,7 +70,7 @@ def store_that_answers(status: int, body: bytes, **headers: str) -> Iterator[S3C
         server.shutdown()
         server.server_close()
         thread.join()
-        s3_client.cache_clear()
+        _s3_client.cache_clear()
         storage._session.cache_clear()
 
 

@@ -19,8 +19,9 @@ from pyiceberg.catalog.memory import InMemoryCatalog
 from tableflow_assets.base import masking, secrets
 from tableflow_assets.base.errors import AccessRefused, ServerUnreachable
 from tableflow_assets.lake import storage
-from tableflow_assets.lake.file_io import StorageFileIO, arrow_store, s3_properties
-from tableflow_assets.lake.storage import S3Connection, s3_client, session_of, with_keys
+from tableflow_assets.lake.arrow_io import StorageFileIO
+from tableflow_assets.lake.file_io import arrow_store, s3_properties
+from tableflow_assets.lake.storage import S3Connection, _s3_client, session_of, with_keys
 from tableflow_assets.table.delta.checkpoint import storage_options, write_checkpoint
 from tableflow_assets.table.delta.store import store_at
 from tableflow_assets_tests.support.moto_aws import BUCKET, KEY, REGION, SECRET, Aws, running_aws
@@ -36,7 +37,7 @@ def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(masking, "_secrets", masking._Secrets())
     yield
     secrets.forget()
-    s3_client.cache_clear()
+    _s3_client.cache_clear()
     storage._session.cache_clear()
 
 
@@ -108,7 +109,7 @@ def test_what_is_written_encrypted_is_read_again(lake: S3Connection) -> None:
 def test_without_encryption_and_role_pyiceberg_is_left_alone(aws: Aws, lake: S3Connection) -> None:
     table = iceberg_table(lake)
     table.append(ROWS)
-    assert not isinstance(table.io, StorageFileIO)
+    assert not isinstance(table.io.arrow, StorageFileIO)
     store_at(f"s3://{BUCKET}/boto3", lake).put("a", b"1")
     for request in aws.written(f"/{BUCKET}/"):
         assert "x-amz-server-side-encryption" not in request.headers, request.path

@@ -16,7 +16,7 @@ from tableflow_assets.lake import storage
 from tableflow_assets.lake.catalog import RestCatalog
 from tableflow_assets.lake.connection import CatalogConnection
 from tableflow_assets.lake.file_io import s3_properties
-from tableflow_assets.lake.storage import S3Connection, s3_client
+from tableflow_assets.lake.storage import S3Connection, _s3_client
 from tableflow_assets.settings.settings import Topic, load_settings
 from tableflow_assets.table.create import create_table
 from tableflow_assets.table.ledger import Entry
@@ -40,7 +40,7 @@ OWN = "s3://finance/tables"
 def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[Aws]:
     with running_aws(monkeypatch) as running:
         yield running
-    s3_client.cache_clear()
+    _s3_client.cache_clear()
     storage._session.cache_clear()
 
 
