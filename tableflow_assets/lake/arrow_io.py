@@ -15,7 +15,7 @@ from pyarrow.fs import FileSystem
 from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
 from pyiceberg.typedef import Properties
 
-from tableflow_assets.lake.file_io import ROLE, S3_SCHEMES, SSE, s3_properties, storage_of
+from tableflow_assets.lake.file_io import ROLE, S3_SCHEMES, SSE, s3_properties, storage_in
 from tableflow_assets.lake.pyiceberg_fixes import mend
 from tableflow_assets.lake.storage import S3Connection, encryption_headers, s3_client, with_keys
 
@@ -39,7 +39,7 @@ class StorageFileIO(PyArrowFileIO):
         plain = super().new_output(location)
         if SSE not in self.properties or urlsplit(location).scheme not in S3_SCHEMES:
             return plain
-        return EncryptedFile(plain, storage_of(self.properties))
+        return EncryptedFile(plain, storage_in(self.properties))
 
     def _find_stores_by_keys(self) -> None:
         by_keys = lru_cache(maxsize=4)(self._store)
@@ -47,7 +47,7 @@ class StorageFileIO(PyArrowFileIO):
         def find(scheme: str, bucket: str | None) -> FileSystem:
             if ROLE not in self.properties:
                 return by_keys(scheme, bucket, None)
-            return by_keys(scheme, bucket, with_keys(storage_of(self.properties)))
+            return by_keys(scheme, bucket, with_keys(storage_in(self.properties)))
 
         self.fs_by_scheme = find
 

@@ -23,12 +23,15 @@ from requests.exceptions import RequestException, SSLError
 
 from tableflow_assets.base import secrets
 from tableflow_assets.base.errors import AccessRefused, ServerUnreachable
+from tableflow_assets.base.retry import retry_after_pauses
 from tableflow_assets.lake.connection import CatalogConnection
 from tableflow_assets.lake.file_io import s3_properties
 from tableflow_assets.lake.storage import S3Connection
 from tableflow_assets.lake.storage_faults import storage_fault
 
 T = TypeVar("T")
+# Seconds. Where two processes create the namespace at once, SeaweedFS tells one that it is broken.
+AFTER_A_RACE = (0.2, 0.5, 1.0)
 REFUSALS = (OAuthError, UnauthorizedError, AuthorizationExpiredError, ForbiddenError)
 
 
@@ -68,7 +71,10 @@ class RestCatalog:
         return [identifier[-1] for identifier in identifiers]
 
     def ensure_namespace(self) -> None:
-        self.ask(lambda: self.iceberg.create_namespace_if_not_exists(self.namespace))
+        def create() -> None:
+            self.ask(lambda: self.iceberg.create_namespace_if_not_exists(self.namespace))
+
+        retry_after_pauses(create, AFTER_A_RACE, ServerUnreachable)
 
     def ask(self, question: Callable[[], T]) -> T:
         """Call the catalog; an unreachable server becomes an error that names it."""

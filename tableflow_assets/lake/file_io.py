@@ -54,7 +54,7 @@ def s3_properties(storage: S3Connection) -> dict[str, str]:
 class LakeFileIO(FileIO):
     def new_input(self, location: str) -> InputFile:
         if urlsplit(location).scheme in S3_SCHEMES and location.endswith(METADATA):
-            return _MetadataFile(location, storage_of(self.properties))
+            return _MetadataFile(location, storage_in(self.properties))
         return self.arrow.new_input(location)
 
     def new_output(self, location: str) -> OutputFile:
@@ -113,7 +113,7 @@ def arrow_store(table: Table) -> FileSystem:
     return files.fs_by_scheme(scheme, bucket)
 
 
-def storage_of(properties: Properties) -> S3Connection:
+def storage_in(properties: Properties) -> S3Connection:
     return S3Connection(
         warehouse="",
         region=properties["s3.region"],
