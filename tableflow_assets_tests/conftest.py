@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import signal
 import subprocess
@@ -18,6 +19,7 @@ from tableflow_assets.base import masking
 from tableflow_assets.settings.settings import Settings
 from tableflow_assets.stack import connections
 from tableflow_assets.stack.seaweed import SeaweedServer
+from tableflow_assets.stack.spark import JAVA_OPTIONS
 from tableflow_assets.stack.stack import Stack
 from tableflow_assets.tableflow import Tableflow
 from tableflow_assets_tests.support.kafka_topics import KafkaTopic
@@ -29,6 +31,10 @@ pytest_plugins = ["pytester"]
 SERVERS = {"stack", "live_stack", "seaweed", "secure_broker", "rest_server"}
 # The programs of which a test without that mark must start none.
 SERVER_PROGRAMS = {"java", "weed", "chromedriver"}
+
+# The queries of tests are small, and most run once: to compile them thoroughly takes more than it saves. With
+# this compiler alone, Java would reserve too little room for what it compiles.
+QUICK_COMPILER = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
 
 # How long an example takes says more about what else the machine does.
 hypothesis.settings.register_profile("tests", deadline=None)
@@ -43,6 +49,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    os.environ.setdefault(JAVA_OPTIONS, QUICK_COMPILER)
     if config.getoption("tx") and not hasattr(config, "workerinput"):  # with `-n`, and no worker
         config.pluginmanager.register(Director())
 
@@ -55,6 +62,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     # The long files first: at the end of `pytest -n`, no worker is left alone with one of them.
     long = {item.path for item in items if item.get_closest_marker("stack")}
     items.sort(key=lambda item: item.path not in long)
+
+
+def pytest_collection_finish() -> None:
+    """What was imported stays to the end: the garbage collector need not look through it again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

@@ -19,6 +19,7 @@ from click.testing import CliRunner
 
 from tableflow_assets import cli
 from tableflow_assets.base.errors import LedgerError, ServerUnreachable, Suspended
+from tableflow_assets.base.spark_session import session_for_few_rows
 from tableflow_assets.operate.status import TopicStatus, status
 from tableflow_assets.pipeline import Pipeline
 from tableflow_assets.settings.settings import Settings
@@ -363,7 +364,8 @@ def on_failing_store(
             ".cache-enabled": "false",
         }
         for key, value in options.items():
-            tableflow.spark.conf.set(f"spark.sql.catalog.{name}{key}", value)
+            for session in (tableflow.spark, session_for_few_rows(tableflow.spark)):
+                session.conf.set(f"spark.sql.catalog.{name}{key}", value)
         yield replace(pipeline, spark_catalog=name)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 import sys
 
 from tableflow_assets.base.spark_session import ensure_spark_answers
@@ -12,6 +14,7 @@ from tableflow_assets.stack.server import Server, write_private
 from tableflow_assets.stack.spark_properties import embedded_properties
 
 CATALOG = "lake"
+JAVA_OPTIONS = "TABLEFLOW_SPARK_JAVA_OPTIONS"
 # What Spark's launcher would pass on Java 17 and later. We start the class ourselves because the
 # launcher also asks for jdk.incubator.vector, a module that the slim runtime does not have.
 OPENED_PACKAGES = (
@@ -57,6 +60,7 @@ class SparkServer(Server):
         return [
             *java_command(),
             *("-Xms1500m", "-Xmx3g", "-XX:+UseParallelGC"),
+            *shlex.split(os.environ.get(JAVA_OPTIONS, "")),  # the last one counts
             *opens,
             "-Djdk.reflect.useDirectMethodHandle=false",
             "-Dio.netty.tryReflectionSetAccessible=true",

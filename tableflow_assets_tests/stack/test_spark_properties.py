@@ -11,7 +11,7 @@ from pyspark.sql.connect.session import SparkSession
 
 from tableflow_assets.settings.settings import load_settings
 from tableflow_assets.stack import connections
-from tableflow_assets.stack.spark import SparkServer
+from tableflow_assets.stack.spark import JAVA_OPTIONS, SparkServer
 from tableflow_assets.stack.spark_properties import embedded_properties, spark_properties
 from tableflow_assets.stack.state import StackState
 from tableflow_assets.tableflow import Tableflow
@@ -146,3 +146,12 @@ def test_a_spark_server_with_them_writes_encrypted_objects(
     for request in requests:
         assert request.headers["x-amz-server-side-encryption"] == "aws:kms", request.path
         assert request.headers["x-amz-server-side-encryption-aws-kms-key-id"] == key
+
+
+def test_java_options_of_ones_own_come_after_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(JAVA_OPTIONS, "-Xmx8g '-Dname=a b'")
+    command = SparkServer(StackState(tmp_path)).command()
+    assert command.index("-Xmx3g") < command.index("-Xmx8g") < command.index("-cp")
+    assert "-Dname=a b" in command
