@@ -142,7 +142,15 @@ FIRST_BATCH = [change for first, _ in WAYS_OF_A_KEY.values() for change in first
 SECOND_BATCH = [change for _, second in WAYS_OF_A_KEY.values() for change in second]
 
 
-@pytest.mark.parametrize("places_at_hand", [PLACES_AT_HAND, 0], ids=["marked", "deleted by Spark"])
+CHANGED = {(change.key, change.partition) for change in SECOND_BATCH}  # one last change each
+WAYS_TO_DELETE = {
+    "marked": PLACES_AT_HAND,
+    "marked, of many changes": len(CHANGED) - 1,  # some of them replace no row
+    "deleted by Spark": 0,
+}
+
+
+@pytest.mark.parametrize("places_at_hand", WAYS_TO_DELETE.values(), ids=WAYS_TO_DELETE)
 def test_a_table_has_the_last_value_of_each_key_after_each_of_two_batches(
     tableflow: Tableflow,
     kafka_topic: KafkaTopic,
@@ -150,7 +158,7 @@ def test_a_table_has_the_last_value_of_each_key_after_each_of_two_batches(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(keyed, "PLACES_AT_HAND", places_at_hand)
-    if not places_at_hand:  # as for more keys than that: in the session for many rows
+    if places_at_hand != PLACES_AT_HAND:  # as for more changes: in the session for many rows
         monkeypatch.setattr(handle, "FEW_ROWS", 0)
     pipeline = pipeline_of(tableflow, kafka_topic, mode="upsert")
     send(kafka_topic, FIRST_BATCH)

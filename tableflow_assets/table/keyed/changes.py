@@ -38,8 +38,6 @@ KEYS_IN_A_QUERY = 200
 FEW_KEYS = 10_000
 LATEST, IS_LAST = "__tableflow_latest", "__tableflow_is_last"  # beside the columns of a change
 FLAGS = ("is_replaced", "is_otherwise", "is_of_old_layout")  # of a changed key that has a row
-
-
 KeysPerWindow = tuple[tuple[datetime, int], ...]  # how many changed in each window (its start)
 
 
@@ -134,9 +132,9 @@ def rows_of_changes(spark: SparkSession, changes: KeyChanges, branch: Branch) ->
         replaced, otherwise, old_layout = (pc.sum(at_hand[flag]).as_py() or 0 for flag in FLAGS)
     else:
         keys = keys.localCheckpoint()
-        counts = keys.agg(*map(F.count_if, FLAGS)).collect()[0]
-        replaced, otherwise, old_layout = counts
-        at_hand = None
+        replaced, otherwise, old_layout = keys.agg(*map(F.count_if, FLAGS)).collect()[0]
+        fit = 0 < replaced <= PLACES_AT_HAND and not old_layout
+        at_hand = keys.filter("is_replaced").toArrow() if fit else None
     if replaced and at_hand is not None and not old_layout:
         places = at_hand.filter(at_hand["is_replaced"]).select(["_file", "_pos", "key_hash"])
         mark_deleted(branch.catalog, branch.table, branch.name, places)
