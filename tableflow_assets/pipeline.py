@@ -21,7 +21,7 @@ from tableflow_assets.publish.publisher import Publisher
 from tableflow_assets.publish.status import CatalogStatus
 from tableflow_assets.settings.settings import Topic
 from tableflow_assets.source.log import Log, TopicIdentity
-from tableflow_assets.source.plan import Plan, origin_of, plan
+from tableflow_assets.source.plan import Plan, origin_of, plan, refuse_another_log
 from tableflow_assets.source.reader import read_records
 from tableflow_assets.source.registry import Registry
 from tableflow_assets.source.steps import steps
@@ -32,7 +32,8 @@ from tableflow_assets.table.delta.lifecycle import keep_in_step
 from tableflow_assets.table.entries import first_entry, next_entry, refuse_a_stale_plan
 from tableflow_assets.table.evolve import evolve
 from tableflow_assets.table.handle import TableHandle
-from tableflow_assets.table.keyed.append import append_changes
+from tableflow_assets.table.key_identity import identity_property, keep_key_identity
+from tableflow_assets.table.keyed.append import AppliedChanges, append_changes
 from tableflow_assets.table.keyed.changes import KeysPerWindow
 from tableflow_assets.table.keyed.forgotten import without_forgotten
 from tableflow_assets.table.layout import keep_layout
@@ -44,7 +45,9 @@ from tableflow_assets.table.location import refuse_another_location
 from tableflow_assets.table.schema_fit import fitting_schemas
 from tableflow_assets.table.spark_errors import named_spark_errors
 from tableflow_assets.table.suspension import suspending
+from tableflow_assets.table.whose import refuse_table_of_another
 from tableflow_assets.table.windows import rows_in
+from tableflow_assets.table.written import Written
 
 FRUITLESS_RETRIES = 3
 # Up to this many records, gathering them into few files costs less than it saves. Tables with keys are
@@ -106,6 +109,8 @@ class Pipeline(TableHandle):
         with suspending(self.catalog, self.topic) as loaded:
             topic = self.log.identify(self.topic.name)
             table = self.ensure_table(topic, loaded)
+            # Before anything is changed: with another Kafka come other schemas.
+            refuse_another_log(topic, read_ledger(table))
             table = self.evolve(table, self.schemas(table))
             keep_in_step(self.catalog, table, self.topic)
             return plan(self.log, topic, read_ledger(table), until)
@@ -132,14 +137,14 @@ class Pipeline(TableHandle):
                         if readable != step:
                             raise self._waits_for_the_registry(readable)
                     return total
-                except CommitConflict:
+                except CommitConflict as conflict:
                     table = self.ensure_table(planned.topic)
                     remaining = planned.after(read_ledger(table))
                     # Another writer's progress is progress too.
                     fruitless = 0 if remaining.size < planned.size else fruitless + 1
                     if fruitless > FRUITLESS_RETRIES:
                         raise
-                    logger.info("%s: another writer was faster; planning again", self.topic.name)
+                    logger.info("%s: planning again: %s", self.topic.name, conflict.problem)
                     planned = remaining
 
     def publish(self) -> list[CatalogStatus]:
@@ -152,13 +157,15 @@ class Pipeline(TableHandle):
         commits.drop_abandoned_branches(self.catalog, table)
         reached("planned")
         with commits.own_branch(self.catalog, table, ledger.head) as branch:
-            written = self.write(step, ledger, schemas, table, branch, run_id)
-            head = commits.commit_branch(self.catalog, table, branch, ledger.head)
-        return replace(written, snapshots=(head,))
+            committed, written = self.write(step, ledger, schemas, table, branch, run_id)
+            # A topic that was created again since the plan has other records at these offsets.
+            refuse_another_log(self.log.identify(self.topic.name), ledger)
+            head = commits.commit_branch(self.catalog, table, branch, ledger.head, written)
+        return replace(committed, snapshots=(head,))
 
     def write(
         self, step: Plan, ledger: Ledger, schemas: Schemas, table: Table, branch: str, run_id: str
-    ) -> Committed:
+    ) -> tuple[Committed, Written]:
         """Read and decode a step's records, and put them on a branch that no reader sees."""
         # A table with keys is searched for those of the step.
         searched = rows_in(table) if self.topic.is_keyed else 0
@@ -167,17 +174,18 @@ class Pipeline(TableHandle):
 
     def _write(
         self, step: Plan, ledger: Ledger, schemas: Schemas, table: Table, branch: str, run_id: str
-    ) -> Committed:
+    ) -> tuple[Committed, Written]:
         with named_spark_errors(self.spark_table):
             entry = next_entry(step, ledger, schemas.ids, run_id)
-            records = read_records(self.spark, self.log.access, step)
-            records = without_forgotten(records, ledger.entry, schemas.key)
+            records = read_records(self.spark, self.log, step)
+            begin = {offsets.partition: offsets.start for offsets in step.ranges}
+            records = without_forgotten(records, ledger.entry, schemas.key, begin)
             # What a killed run has set aside is a letter already, even if it could be read by now.
             if set_aside := kept_ahead(self.catalog, self.topic, entry):
                 records = without_letters(self.spark, records, self.dead_letter_table, entry)
                 see_again(self.spark, self.dead_letter_table, entry)
             decoded = decode(records, schemas, table.schema(), self.topic.mode)
-            keys_changed = self._append(decoded, step, table, branch, entry)
+            changes = self._append(decoded, step, table, branch, entry)
             reached("files_written")
             counts = decoded.counts()
             if counts.dead:
@@ -185,17 +193,20 @@ class Pipeline(TableHandle):
                 bad.settle(decoded.dead, counts.dead, entry)
             reached("dead_letters_kept")
         is_kept, not_rows = self.topic.bad_records == "dead_letter", counts.dead + set_aside
-        return Committed(
-            rows=counts.records - counts.dead,
+        rows = counts.records - counts.dead
+        committed = Committed(
+            rows=rows,
             dead_letters=not_rows if is_kept else 0,
             skipped=0 if is_kept else not_rows,
             snapshots=(),
-            keys_changed=keys_changed,
+            keys_changed=changes.keys_changed if changes else (),
         )
+        return committed, changes.written if changes else Written(rows)
 
     def _append(
         self, decoded: Decoded, step: Plan, table: Table, branch: str, entry: Entry
-    ) -> KeysPerWindow:
+    ) -> AppliedChanges | None:
+        """What became of the changes, for a table with keys."""
         if self.topic.is_keyed:
             return append_changes(self, decoded.rows, step.size, table, branch, entry)
         commits.append_to_branch(
@@ -206,7 +217,7 @@ class Pipeline(TableHandle):
             gather=step.size <= GATHER_UP_TO_RECORDS or not self.topic.is_by_window_only,
             fanout=self.topic.has_few_partitions,
         )
-        return ()
+        return None
 
     def ensure_table(self, topic: TopicIdentity, loaded: Table | None = None) -> Table:
         """The table as it was ``loaded``, or as the catalog has it; created if there is none."""
@@ -214,14 +225,15 @@ class Pipeline(TableHandle):
         if table is None:
             known_tables.refuse_a_vanished_table(self.state_dir, self.topic, self.catalog.namespace)
         else:
+            refuse_table_of_another(table, self.topic)
             refuse_another_location(table, self.topic)
         if table is None or table.current_snapshot() is None:
             schemas = self.schemas()
             first = first_entry(topic, origin_of(self.log, topic))
             origin = replace(first, schema_ids=schemas.ids)
             columns = self.columns(schemas)
-            mode = mode_property(self.topic)
-            table = create_table(self.catalog, self.topic, columns, origin, self.state_dir, mode)
+            kept = mode_property(self.topic) | identity_property(self.topic, schemas.key)
+            table = create_table(self.catalog, self.topic, columns, origin, self.state_dir, kept)
         known_tables.remember(
             self.state_dir, self.topic, table.metadata.table_uuid, self.catalog.namespace
         )
@@ -230,6 +242,7 @@ class Pipeline(TableHandle):
     def evolve(self, table: Table, schemas: Schemas) -> Table:
         """Give the table the columns of the newest registered schema, and the settings' layout."""
         refuse_another_mode(table, self.topic)
+        table = keep_key_identity(self.catalog, table, self.topic, schemas.key)
         table = evolve(self.catalog, table, self.columns(schemas))
         return keep_layout(self.catalog, table, self.topic)
 
@@ -257,7 +270,7 @@ class Pipeline(TableHandle):
         if not schemas.registry_was_away:
             return step
         with named_spark_errors(self.spark_table):
-            records = read_records(self.spark, self.log.access, step)
+            records = read_records(self.spark, self.log, step)
             return step.up_to(first_unknown(judge(records, schemas, self.topic.mode)))
 
     def _waits_for_the_registry(self, readable: Plan) -> ServerUnreachable:

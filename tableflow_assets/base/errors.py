@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from tableflow_assets.base.masking import masked
 
 
@@ -13,6 +15,29 @@ class TableflowError(Exception):
         self.problem = problem = masked(problem)
         self.next_step = next_step = masked(next_step)
         super().__init__(f"{problem}\n  Next step: {next_step}" if next_step else problem)
+
+
+class Unforeseen(TableflowError):
+    """What no other error describes, met in the work on one table; most likely a bug of ours."""
+
+    def __init__(self, table: str, error: Exception, log_file: Path | None) -> None:
+        self.table = table
+        first_line = str(error).partition("\n")[0]
+        where = f", traceback in {log_file}" if log_file else ""
+        super().__init__(
+            f"Unforeseen {type(error).__name__}: {first_line}{where}",
+            "Run it again. If it says the same, report it, with the traceback.",
+        )
+
+
+class NewerFormat(TableflowError):
+    """Something of ours that a newer version has written, in a way that this one does not know."""
+
+    def __init__(self, what: str, detail: str) -> None:
+        super().__init__(
+            f"{what} was written by a newer version of Tableflow Assets: {detail}. It stays as it is.",
+            "Upgrade this deployment to that version, or a later one.",
+        )
 
 
 class SettingsError(TableflowError):
@@ -67,8 +92,24 @@ class IncompatibleSchema(TableflowError):
     """A new schema version would change existing columns in a way that loses data."""
 
 
+class TableOfAnother(TableflowError):
+    """The table that a topic would have is another's. ``owner``: whose."""
+
+    def __init__(self, problem: str, next_step: str, owner: str) -> None:
+        self.owner = owner
+        super().__init__(problem, next_step)
+
+
+class AnotherCluster(TableflowError):
+    """This deployment reads another Kafka cluster than the one that the table's rows are from."""
+
+
 class ModeChanged(TableflowError):
     """The settings name a different mode than the one the table was created in."""
+
+
+class KeyIdentityChanged(TableflowError):
+    """By what the registry says now, records of one key would no longer share their row."""
 
 
 class LocationChanged(TableflowError):

@@ -67,17 +67,30 @@ def session_for_few_rows(spark: SparkSession) -> SparkSession:
     with _cloning:
         if (session := _sessions_for_few_rows.get(spark)) is not None:
             return session
-        try:
-            _ = spark.version  # the server knows a session only once it was asked something
-            session = give_up_soon(cast(Any, spark).cloneSession())
-            cast(Any, session).release_session_on_close = True  # pyspark forgets to set it
-            for key, value in FOR_FEW_ROWS.items():
-                session.conf.set(key, value)
-        except Exception as error:  # an older server cannot clone: slower, and as right
-            logger.info("no session for few rows: %s", error)
+        _ = spark.version  # the server knows a session only once it was asked something
+        session = _clone(spark)
+        if session is None:
+            logger.info("the Spark server cannot clone a session: few rows take as long as many")
             session = spark
         _sessions_for_few_rows[spark] = session
         return session
+
+
+def _clone(spark: SparkSession) -> SparkSession | None:
+    """None from a server that is too old to know how; one that is away is an error, as anywhere."""
+    import grpc
+    from pyspark.errors import PySparkException
+
+    try:
+        session = give_up_soon(cast(Any, spark).cloneSession())
+    except grpc.RpcError as error:
+        if error.code() == grpc.StatusCode.UNIMPLEMENTED:
+            return None
+        raise PySparkException(str(error)) from error  # as pyspark makes it of every other call
+    cast(Any, session).release_session_on_close = True  # pyspark forgets to set it
+    for key, value in FOR_FEW_ROWS.items():
+        session.conf.set(key, value)
+    return session
 
 
 def close_session(spark: SparkSession) -> None:

@@ -108,7 +108,7 @@ def _ways(pipeline: Pipeline) -> dict[str, Callable[[], DataFrame]]:
     schemas, table = pipeline.schemas(), pipeline.ensure_table(plan.topic)
 
     def undecoded() -> DataFrame:
-        return read_records(pipeline.spark, pipeline.log.access, plan)
+        return read_records(pipeline.spark, pipeline.log, plan)
 
     def decoded() -> DataFrame:
         return decode(undecoded(), schemas, table.schema(), pipeline.topic.mode).rows

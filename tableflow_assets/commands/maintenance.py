@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tableflow_assets.base.faults import Outcomes
+from tableflow_assets.commands.apart import Answer, each_table, leave
 from tableflow_assets.commands.show import console, counted, json_option, print_json, print_table
 from tableflow_assets.settings.settings import load_settings
 from tableflow_assets.settings.values import age
@@ -61,10 +63,16 @@ def status(topics: tuple[str, ...], as_json: bool) -> None:
     from tableflow_assets.tableflow import Tableflow
 
     tableflow = Tableflow(load_settings())
-    tables = [health(tableflow.catalog, topic) for topic in tableflow.tables(topics)]
+    outcomes = each_table(
+        tableflow.tables(topics),
+        lambda topic: topic.name,
+        lambda topic: health(tableflow.catalog, topic),
+        tableflow.settings.state_dir,
+    )
+    tables = outcomes.answers.values()
     if as_json:
         print_json([table.to_json() for table in tables])
-        return
+        leave(len(tables), outcomes.failures)
     columns = ["window", "files", "small", "bytes", "rows", "dead rows", "delete files", "needs"]
     for table in tables:
         rows = [
@@ -84,6 +92,7 @@ def status(topics: tuple[str, ...], as_json: bool) -> None:
             print_table("Needs", ["what", "why"], [[need.kind, need.why] for need in table.needs])
         else:
             click.echo("It needs nothing.")
+    leave(len(tables), outcomes.failures)
 
 
 @maintenance.command()
@@ -106,16 +115,17 @@ def compact(
     """Write small files and dead rows anew, in the windows that need it."""
     from tableflow_assets.operate.maintenance.compact import compact as compact_table
 
-    results = [
-        compact_table(
+    outcomes = _each(
+        topics,
+        lambda handle: compact_table(
             handle,
             strategy=strategy,
             windows=windows,
             include_newest=include_newest,
             dry_run=dry_run,
-        )
-        for handle in _handles(topics)
-    ]
+        ),
+    )
+    results = outcomes.answers.values()
     columns = ["topic", "windows", "strategy", "files before", "after", "bytes", "seconds"]
     rows = [
         [
@@ -130,6 +140,7 @@ def compact(
         for result in results
     ]
     _show("Would be compacted" if dry_run else "Compacted", columns, rows, results, as_json)
+    leave(len(results), outcomes.failures)
 
 
 @maintenance.command()
@@ -144,10 +155,13 @@ def expire(
     """Remove old snapshots, and the files that only they refer to."""
     from tableflow_assets.operate.maintenance.expire import expire as expire_snapshots
 
-    results = [
-        expire_snapshots(handle, older_than=older_than, dry_run=dry_run, force=force)
-        for handle in _handles(topics)
-    ]
+    outcomes = _each(
+        topics,
+        lambda handle: expire_snapshots(
+            handle, older_than=older_than, dry_run=dry_run, force=force
+        ),
+    )
+    results = outcomes.answers.values()
     columns = ["table", "before (UTC)", "snapshots", "tags", "data files", "metadata files"]
     rows = [
         [
@@ -158,6 +172,7 @@ def expire(
         for table in result.tables
     ]
     _show("Would be expired" if dry_run else "Expired", columns, rows, results, as_json)
+    leave(len(results), outcomes.failures)
 
 
 @maintenance.command()
@@ -172,10 +187,11 @@ def orphans(
     """Remove files that belong to nothing: left by what was killed half-way."""
     from tableflow_assets.operate.maintenance.orphans import remove_orphans
 
-    results = [
-        remove_orphans(handle, older_than=older_than, dry_run=dry_run, force=force)
-        for handle in _handles(topics)
-    ]
+    outcomes = _each(
+        topics,
+        lambda handle: remove_orphans(handle, older_than=older_than, dry_run=dry_run, force=force),
+    )
+    results = outcomes.answers.values()
     columns = ["topic", "files", "bytes", "older than (UTC)"]
     rows = [
         [result.topic, len(result.files), result.bytes, f"{result.before:%Y-%m-%d %H:%M:%S}"]
@@ -187,6 +203,7 @@ def orphans(
             click.echo(f"{file.modified:%Y-%m-%d %H:%M:%S}  {file.file}")
         if len(result.files) > ORPHANS_SHOWN:
             click.echo(f"… and {len(result.files) - ORPHANS_SHOWN} more; --json lists all")
+    leave(len(results), outcomes.failures)
 
 
 @maintenance.command()
@@ -197,10 +214,12 @@ def manifests(topics: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
     """Merge the manifests that many small commits have left."""
     from tableflow_assets.operate.maintenance.manifests import rewrite_manifests
 
-    results = [rewrite_manifests(handle, dry_run=dry_run) for handle in _handles(topics)]
+    outcomes = _each(topics, lambda handle: rewrite_manifests(handle, dry_run=dry_run))
+    results = outcomes.answers.values()
     rows = [[result.topic, result.before, result.after] for result in results]
     title = "Manifests" if dry_run else "Rewritten"
     _show(title, ["topic", "manifests before", "after"], rows, results, as_json)
+    leave(len(results), outcomes.failures)
 
 
 @maintenance.command()
@@ -218,10 +237,10 @@ def run(topics: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
 
         return on_step
 
-    results = [
-        maintain(handle, dry_run=dry_run, on_step=tell(handle.spec.name))
-        for handle in _handles(topics)
-    ]
+    outcomes = _each(
+        topics, lambda handle: maintain(handle, dry_run=dry_run, on_step=tell(handle.spec.name))
+    )
+    results = outcomes.answers.values()
     columns = ["topic", "step", "state", "seconds", "why"]
     rows = [
         [result.topic, step.kind, step.state, step.seconds, step.error or step.why]
@@ -229,18 +248,23 @@ def run(topics: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
         for step in result.steps
     ]
     _show("Would be done" if dry_run else "Done", columns, rows, results, as_json)
-    if any(result.failed for result in results):
-        raise SystemExit(1)
+    is_wrong = any(result.failed for result in results)
+    leave(len(results), outcomes.failures, is_wrong=is_wrong)
 
 
-def _handles(names: tuple[str, ...]) -> list[TableHandle]:
-    """The named tables, which must exist; without names, all that do."""
+def _each(names: tuple[str, ...], work: Callable[[TableHandle], Answer]) -> Outcomes[Answer]:
+    """The work on the named tables, which must exist; without names, on all that do."""
     from tableflow_assets.tableflow import Tableflow
 
     tableflow = Tableflow(load_settings())
-    tables = tableflow.tables(names)
-    existing = [table for table in tables if names or tableflow.catalog.find(table.table)]
-    return [tableflow.handle(table) for table in existing]
+    existing = set(tableflow.catalog.tables())
+    tables = [table for table in tableflow.tables(names) if names or table.table in existing]
+    return each_table(
+        tables,
+        lambda table: table.name,
+        lambda table: work(tableflow.handle(table)),
+        tableflow.settings.state_dir,
+    )
 
 
 def _windows(names: Iterable[str], reasons: Iterable[str]) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from tableflow_assets.base.errors import SettingsError, TableflowError
+from tableflow_assets.commands.apart import each_table, leave
 from tableflow_assets.commands.show import (
     console,
     json_option,
@@ -38,14 +38,24 @@ def mirror(topics: tuple[str, ...], check: bool, rows: bool, as_json: bool) -> N
     from tableflow_assets.tableflow import Tableflow
 
     tableflow = Tableflow(load_settings())
-    tables = tableflow.tables(topics)
+    tables, state_dir = tableflow.tables(topics), tableflow.settings.state_dir
     if check or rows:
-        comparisons = [_compare(tableflow, topic, rows) for topic in tables]
+        compared = each_table(
+            tables, _name, lambda topic: _compare(tableflow, topic, rows), state_dir
+        )
+        comparisons = list(compared.answers.values())
         _show_compared(comparisons, as_json)
-        sys.exit(0 if all(comparison.ok for comparison in comparisons) else 1)
-    results = [_catch_up(tableflow, topic) for topic in tables]
+        is_wrong = not all(comparison.ok for comparison in comparisons)
+        leave(len(comparisons), compared.failures, is_wrong=is_wrong)
+    mirrored = each_table(tables, _name, lambda topic: _catch_up(tableflow, topic), state_dir)
+    results = list(mirrored.answers.values())
     _show_mirrored(results, as_json)
-    sys.exit(1 if any(result["problem"] for result in results) else 0)
+    is_wrong = any(result["problem"] for result in results)
+    leave(len(results), mirrored.failures, is_wrong=is_wrong)
+
+
+def _name(topic: ManagedTable) -> str:
+    return topic.name
 
 
 def _mirrored_table(tableflow: Tableflow, topic: ManagedTable) -> Table:

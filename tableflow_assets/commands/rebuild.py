@@ -21,34 +21,66 @@ if TYPE_CHECKING:
     "--window", help="Only this window's rows: 2026-11-16, or 2026-11-16-07:00 for an hour."
 )
 @click.option("--until", help="With --window: the last window of a range.")
+@click.option(
+    "--from-another-cluster",
+    is_flag=True,
+    help="Even if the table's rows are from another Kafka cluster than this one.",
+)
+@click.option("--yes", is_flag=True, help="Do not ask before another cluster's rows replace them.")
 @json_option
-def rebuild(topic: str, window: str | None, until: str | None, as_json: bool) -> None:
+def rebuild(
+    topic: str,
+    window: str | None,
+    until: str | None,
+    from_another_cluster: bool,
+    yes: bool,
+    as_json: bool,
+) -> None:
     """Replace a table's rows by what the log holds, in one step; the old ones stay under a tag.
 
     Needed after a change of `mode`, after a topic was deleted and created again, or where somebody
     else wrote to the table. Readers see the old rows until the new ones are complete and verified.
     """
+    from tableflow_assets.table.windows import rows_in
     from tableflow_assets.tableflow import Tableflow
 
     if until and not window:
         raise click.UsageError("--until needs --window")
+    if from_another_cluster and window:
+        raise click.UsageError("another cluster replaces the whole table: leave out --window")
     tableflow = Tableflow(load_settings())
     pipeline = tableflow.pipeline(tableflow.topic(topic))
-    committed = _windows(pipeline, window, until or window) if window else _whole_table(pipeline)
+    if following := tableflow.loaded_products.following(pipeline.topic.table):
+        names = ", ".join(following)
+        click.echo(f"These products are made of it and will be computed again: {names}.", err=True)
+    if from_another_cluster and not yes:
+        click.confirm(
+            f"Replace the rows of {topic!r} with those that Kafka at {tableflow.log.bootstrap_servers}"
+            " holds? The old ones stay under a tag until they expire.",
+            abort=True,
+            err=True,
+        )
+    if window:
+        committed = _windows(pipeline, window, until or window)
+    else:
+        committed = _whole_table(pipeline, from_another_cluster)
     result = {
         "topic": topic,
-        "rows": committed.rows,
+        "records": committed.rows,
+        "rows": rows_in(tableflow.existing_table(pipeline.topic)),
         "dead_letters": committed.dead_letters,
         "skipped": committed.skipped,
         "snapshot": str(committed.snapshots[-1]),
+        "products": following,
     }
     if as_json:
         print_json(result)
     else:
-        print_table("Rebuilt", list(result), [list(result.values())])
+        shown = {name: value for name, value in result.items() if name != "products"}
+        print_table("Rebuilt", list(shown), [list(shown.values())])
 
 
-def _whole_table(pipeline: Pipeline) -> Committed:
+def _whole_table(pipeline: Pipeline, from_another_cluster: bool) -> Committed:
     from tableflow_assets.operate.rebuild import rebuild
 
     with progress_bar() as progress:
@@ -63,6 +95,7 @@ def _whole_table(pipeline: Pipeline) -> Committed:
             run_id="cli",
             on_plan=on_plan,
             on_commit=lambda step, _: progress.advance(task, step.size),
+            from_another_cluster=from_another_cluster,
         )
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import click
 from rich.markup import escape
 
-from tableflow_assets.base.errors import ServerUnreachable, StackError, TableflowError
+from tableflow_assets.commands.apart import each_table, leave
 from tableflow_assets.commands.published import warn_of_failures
 from tableflow_assets.commands.show import (
     console,
@@ -25,6 +24,8 @@ if TYPE_CHECKING:
 
     from tableflow_assets.operate.status import TopicStatus
     from tableflow_assets.pipeline import Committed, Pipeline
+    from tableflow_assets.settings.settings import Topic
+    from tableflow_assets.verify.result import PartitionResult
 
 AT_ONCE = 8  # topics asked about in parallel
 topics_argument = click.argument("topics", nargs=-1)
@@ -97,20 +98,24 @@ def verify(topics: tuple[str, ...], sample: int, seed: int, as_json: bool) -> No
     from tableflow_assets.verify.verify import verify as verify_topic
 
     tableflow = Tableflow(load_settings())
-    results = []
     with progress_bar() as progress:
-        for topic in tableflow.topics(topics):
+
+        def compare(topic: Topic) -> list[PartitionResult]:
             end = tableflow.log.end(tableflow.log.identify(topic.name))
             task = progress.add_task(topic.name, total=sum(end.values()))
-            results += verify_topic(
+            return verify_topic(
                 tableflow.log,
                 tableflow.catalog,
                 topic,
                 registry=tableflow.registry,
                 sample=sample,
                 seed=seed,
-                on_progress=lambda n, task=task: progress.advance(task, n),  # type: ignore[misc]
+                on_progress=lambda count: progress.advance(task, count),
             )
+
+        specs, state_dir = tableflow.topics(topics), tableflow.settings.state_dir
+        outcomes = each_table(specs, lambda topic: topic.name, compare, state_dir)
+    results = [result for of_topic in outcomes.answers.values() for result in of_topic]
     if as_json:
         print_json([result.to_json() for result in results])
     else:
@@ -124,7 +129,8 @@ def verify(topics: tuple[str, ...], sample: int, seed: int, as_json: bool) -> No
                 if problem:
                     line = f"{result.topic} {result.partition}: {problem}"
                     console.print(line, markup=False, highlight=False, soft_wrap=True)
-    sys.exit(0 if all(result.ok for result in results) else 1)
+    is_wrong = not all(result.ok for result in results)
+    leave(len(outcomes.answers), outcomes.failures, is_wrong=is_wrong)
 
 
 @click.command()
@@ -135,32 +141,23 @@ def materialize(topics: tuple[str, ...], as_json: bool) -> None:
     from tableflow_assets.tableflow import Tableflow
 
     tableflow = Tableflow(load_settings())
-    rows, failures = [], {}
     with progress_bar() as progress:
-        specs = tableflow.topics(topics)
-        for topic in specs:
-            try:
-                pipeline = tableflow.pipeline(topic)
-                committed = _materialize(pipeline, progress)
-            except (ServerUnreachable, StackError):
-                raise
-            except TableflowError as error:
-                if len(specs) == 1:
-                    raise
-                failures[topic.name] = error  # concerns this topic only
-                continue
-            rows.append(
-                [topic.name, committed.rows, committed.dead_letters, len(committed.snapshots)]
-            )
+
+        def bring_up(topic: Topic) -> list[object]:
+            pipeline = tableflow.pipeline(topic)
+            committed = _materialize(pipeline, progress)
             warn_of_failures(topic.name, pipeline.publish())
+            return [topic.name, committed.rows, committed.dead_letters, len(committed.snapshots)]
+
+        specs, state_dir = tableflow.topics(topics), tableflow.settings.state_dir
+        outcomes = each_table(specs, lambda topic: topic.name, bring_up, state_dir)
+    rows = list(outcomes.answers.values())
     columns = ["topic", "rows", "dead_letters", "commits"]
     if as_json:
         print_json([dict(zip(columns, row, strict=True)) for row in rows])
     else:
         print_table("Materialized", columns, rows)
-    for name, failure in failures.items():
-        click.secho(f"{name}: {failure}", fg="red", err=True)
-    sys.exit(1 if failures else 0)
+    leave(len(rows), outcomes.failures)
 
 
 def _materialize(pipeline: Pipeline, progress: Progress) -> Committed:

@@ -70,6 +70,7 @@ def judge(records: DataFrame, schemas: Schemas, mode: Mode) -> DataFrame:
     """The records, each with its ``problem`` or null, its parsed key and its parsed value."""
     value, key = F.col("value"), F.col("key")
     is_keyed = mode in KEYED_MODES
+    schemas = schemas.for_records(records)
     judged = (
         records.withColumn("schema_id", schemas.value.schema_id(value))
         .withColumn(READ_VALUE, schemas.value.parse(value))

@@ -11,6 +11,8 @@ from tableflow_assets.decode.serialization import Serialization
 
 
 class _Plain(Serialization):
+    identity_kind = "bytes"
+
     def parse(self, data: Column) -> Column:
         return data
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from pyspark.sql import DataFrame
 
 from tableflow_assets.base.errors import UnsupportedSchema
 from tableflow_assets.decode.avro.avro import Avro
@@ -37,6 +39,11 @@ class Schemas:
         """The ids of all schemas that a value may have been written with."""
         versions = self.subject.versions if self.subject else ()
         return tuple(version.schema_id for version in versions)
+
+    def for_records(self, records: DataFrame) -> Schemas:
+        """The same, to read the columns `value` and `key` of these records alone."""
+        value, key = self.value.for_records(records, "value"), self.key.for_records(records, "key")
+        return replace(self, value=value, key=key)
 
     @property
     def registry_was_away(self) -> bool:

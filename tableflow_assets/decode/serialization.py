@@ -8,19 +8,24 @@ steps use that column.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import Literal
 
 from pyiceberg.types import IcebergType, NestedField, StructType
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from tableflow_assets.decode.columns import ColumnBuilder
 from tableflow_assets.source.subject import Subject
 
+IdentityKind = Literal["bytes", "json", "avro", "json_schema", "protobuf"]
 VALUE_COLUMN = "value"  # the single column of a value that is not a record
 
 
 class Serialization(ABC):
     subject: Subject | None = None  # with the schemas that it needs, if any
+    identity_kind: (
+        IdentityKind  # of serializations of one kind, ``identity`` gives the same for a key
+    )
 
     @property
     def is_record(self) -> bool:
@@ -30,6 +35,10 @@ class Serialization(ABC):
     @abstractmethod
     def type(self, builder: ColumnBuilder) -> IcebergType:
         """The type of the typed value."""
+
+    def for_records(self, records: DataFrame, column: str) -> Serialization:
+        """The same, for the values in this column of these records alone: it may need to read less."""
+        return self
 
     @abstractmethod
     def parse(self, data: Column) -> Column:

@@ -33,6 +33,9 @@ def table_definition_metadata(topic: Topic, namespace: str) -> Metadata:
         "topic": topic.name,
         "window": topic.window,
         "mode": topic.mode,
+        "dead_letter_table": dg.MetadataValue.asset(
+            dg.AssetKey([namespace, topic.dead_letter_table])
+        ),
         "bad_records": topic.bad_records,
         "formats": ", ".join(topic.formats),
         "partition_by": _partition_text(topic),

@@ -8,6 +8,7 @@ from tableflow_assets.pipeline import Pipeline
 from tableflow_assets.source.plan import lost_before
 from tableflow_assets.table import commit as commits
 from tableflow_assets.table.ledger import read_ledger
+from tableflow_assets.table.written import Written
 
 
 def accept_loss(pipeline: Pipeline, run_id: str = "") -> dict[int, tuple[int, int]]:
@@ -30,5 +31,5 @@ def accept_loss(pipeline: Pipeline, run_id: str = "") -> dict[int, tuple[int, in
     )
     with commits.own_branch(pipeline.catalog, table, ledger.head) as branch:
         commits.append_nothing(pipeline.catalog, table, branch, entry)
-        pipeline.commit_and_mirror(table, branch, ledger.head)
+        pipeline.commit_and_mirror(table, branch, ledger.head, Written(0))
     return lost

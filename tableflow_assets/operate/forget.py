@@ -19,6 +19,7 @@ from tableflow_assets.decode.key_text import Form
 from tableflow_assets.operate.key_search import InLog, KeySearch
 from tableflow_assets.pipeline import Pipeline
 from tableflow_assets.table import commit as commits
+from tableflow_assets.table.key_identity import refuse_another_identity
 from tableflow_assets.table.keyed.erasure import Erasure, Traces
 from tableflow_assets.table.keyed.forgotten import is_forgotten, with_forgotten
 from tableflow_assets.table.keyed.key_files import Row
@@ -72,6 +73,8 @@ class _KeyErasure:
         dead = pipeline.catalog.find(pipeline.topic.dead_letter_table)
         with named_spark_errors(pipeline.spark_table):
             search = KeySearch(pipeline, self.ledger, typed, form)
+            # Of a key told apart otherwise, not all rows would be found.
+            refuse_another_identity(pipeline.catalog, table, pipeline.topic, search.keys)
             self.log = search.in_log()
             rows = pipeline.spark.table(pipeline.spark_table)
             self.rows = search.count(rows.select("_kafka.key"))

@@ -59,7 +59,7 @@ class KeySearch:
         plan = Plan(topic, tuple(OffsetRange(p, earliest[p], end[p]) for p in topic.partitions))
         if not plan.size:
             return ()
-        records = read_records(self.pipeline.spark, log.access, plan)
+        records = read_records(self.pipeline.spark, log, plan)
         sorted_offsets = F.array_sort(F.collect_list("offset"))
         rows = (
             self._of_key(records)

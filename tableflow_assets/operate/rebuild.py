@@ -11,17 +11,20 @@ from dataclasses import dataclass, replace
 from pyiceberg.table import Table
 
 from tableflow_assets.base.errors import CommitConflict, LedgerError, RebuildFailed
+from tableflow_assets.decode.serialization import Serialization
 from tableflow_assets.pipeline import NOTHING, Committed, OnCommit, Pipeline
 from tableflow_assets.source.log import TopicIdentity
-from tableflow_assets.source.plan import origin_of, plan
+from tableflow_assets.source.plan import origin_of, plan, refuse_another_cluster
 from tableflow_assets.source.steps import steps
 from tableflow_assets.table import commit as commits
 from tableflow_assets.table import known_tables, suspension
 from tableflow_assets.table.create import mode_of, mode_property
 from tableflow_assets.table.entries import first_entry
 from tableflow_assets.table.evolve import evolve
+from tableflow_assets.table.key_identity import identity_of, rebuilt_identity
+from tableflow_assets.table.keyed.forgotten import are_among
 from tableflow_assets.table.layout import lay_out
-from tableflow_assets.table.ledger import Forgotten, Ledger, read_entries, read_ledger
+from tableflow_assets.table.ledger import Forgotten, Ledger, newest_entry, read_ledger
 from tableflow_assets.verify.verify import verify
 
 OLD_ROWS = "tableflow_before_rebuild"  # followed by the time: the tag of what was replaced
@@ -34,15 +37,21 @@ def rebuild(
     run_id: str = "",
     on_plan: OnPlan = lambda _: None,
     on_commit: OnCommit = lambda *_: None,
+    *,
+    from_another_cluster: bool = False,
 ) -> Committed:
     """Replace all rows by what the log holds, in the mode of the current settings.
 
     The new rows grow on a branch and are compared with the log there; then the table moves to them in
     one step. Readers see the old rows until that moment, and find them under a tag afterwards.
     It ends a suspension: whatever was wrong with the old rows does not affect the new ones.
+    ``from_another_cluster``: even if the log is in another Kafka cluster than the one of the old rows.
     """
     topic = pipeline.log.identify(pipeline.topic.name)
+    if not from_another_cluster:
+        _refuse_another_cluster(pipeline, topic)
     table = _table_to_rebuild(pipeline, topic)
+    key = pipeline.schemas_of_now().key
     lineage = uuid.uuid4().hex[:12]
     begin = first_entry(topic, origin_of(pipeline.log, topic), lineage)
     begin = replace(begin, run_id=run_id, forgotten=_forgotten(table, topic))
@@ -53,10 +62,10 @@ def rebuild(
         _laid_out_for_its_mode(pipeline, table, lineage),
     ):
         commits.empty_branch(pipeline.catalog, table, branch, begin)
-        new_rows = _NewRows(pipeline, topic, table, branch, run_id)
+        new_rows = _NewRows(pipeline, topic, table, branch, run_id, key)
         for attempt in range(ATTEMPTS):
             base = _head(pipeline.catalog.ask(table.refresh))
-            if _forgotten(table, topic) != begin.forgotten:
+            if not are_among(_forgotten(table, topic), begin.forgotten):
                 raise RebuildFailed(
                     f"A key of {pipeline.topic.name!r} was erased during the rebuild.",
                     "The table is as it was. Run the rebuild again: it leaves that key out.",
@@ -71,7 +80,8 @@ def rebuild(
                     branch,
                     base,
                     keep_old_as=tag,
-                    properties=mode_property(pipeline.topic),
+                    properties=mode_property(pipeline.topic)
+                    | rebuilt_identity(table, pipeline.topic, key, lineage),
                 )
             except CommitConflict:
                 continue
@@ -92,6 +102,7 @@ class _NewRows:
     table: Table
     branch: str
     run_id: str
+    key: Serialization
 
     def catch_up(self, on_plan: OnPlan, on_commit: OnCommit) -> Committed:
         pipeline, total = self.pipeline, NOTHING
@@ -99,13 +110,22 @@ class _NewRows:
         on_plan(backlog.size)
         for step in steps(pipeline.log, backlog, pipeline.topic):
             schemas = pipeline.schemas_of_now()
+            self._refuse_another_key(schemas.key)
             evolve(pipeline.catalog, self.table, pipeline.columns(schemas))
-            committed = pipeline.write(
+            committed, _ = pipeline.write(
                 step, self.ledger(), schemas, self.table, self.branch, self.run_id
             )
             total = total.and_then(committed)
             on_commit(step, committed)
         return total
+
+    def _refuse_another_key(self, key: Serialization) -> None:
+        if self.pipeline.topic.is_keyed and identity_of(key) != identity_of(self.key):
+            raise RebuildFailed(
+                f"The registry describes the keys of {self.pipeline.topic.name!r} otherwise than when the"
+                " rebuild began.",
+                "The table is as it was. Run the rebuild again.",
+            )
 
     def ledger(self) -> Ledger:
         return read_ledger(self.pipeline.catalog.ask(self.table.refresh), self.branch)
@@ -126,6 +146,13 @@ class _NewRows:
                 f"The rebuilt rows of {pipeline.topic.name!r} are not what the log holds: {wrong[0]}",
                 "The table is as it was. Run the rebuild again; if it says the same, report it.",
             )
+
+
+def _refuse_another_cluster(pipeline: Pipeline, topic: TopicIdentity) -> None:
+    """By the newest entry, even if others have written since."""
+    table = pipeline.catalog.find(pipeline.topic.table)
+    if table is not None and (entry := newest_entry(table)):
+        refuse_another_cluster(topic.name, topic.cluster_id, entry)
 
 
 def _table_to_rebuild(pipeline: Pipeline, topic: TopicIdentity) -> Table:
@@ -159,9 +186,8 @@ def _lineage(table: Table) -> str | None:
 
 def _forgotten(table: Table, topic: TopicIdentity) -> tuple[Forgotten, ...]:
     """The erased keys, which stay erased: from the newest entry, even if others have written since."""
-    for _, entry in read_entries(table):
-        return entry.forgotten if entry.topic_id == topic.topic_id else ()
-    return ()
+    entry = newest_entry(table)
+    return entry.forgotten if entry and entry.topic_id == topic.topic_id else ()
 
 
 def _head(table: Table) -> int:

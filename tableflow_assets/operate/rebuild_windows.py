@@ -17,7 +17,7 @@ from tableflow_assets.decode.decode import decode
 from tableflow_assets.pipeline import NOTHING, Committed, Pipeline
 from tableflow_assets.settings.settings import Topic
 from tableflow_assets.source.log import TopicIdentity
-from tableflow_assets.source.plan import OffsetRange, Plan, plan
+from tableflow_assets.source.plan import OffsetRange, Plan, plan, refuse_another_log
 from tableflow_assets.source.reader import read_records
 from tableflow_assets.table import commit as commits
 from tableflow_assets.table.dropped import without_dropped
@@ -26,6 +26,7 @@ from tableflow_assets.table.ledger import Entry, Ledger, read_ledger
 from tableflow_assets.table.letters.letters import without_letters
 from tableflow_assets.table.spark_errors import named_spark_errors
 from tableflow_assets.table.suspension import suspending
+from tableflow_assets.table.written import Written
 
 # Iceberg's message where a window's rows share a file with others.
 FILE_OF_SEVERAL_WINDOWS = "Cannot delete file where some, but not all, rows match filter"
@@ -52,7 +53,7 @@ def rebuild_windows(
         if not step.size:
             return NOTHING
 
-        records = read_records(pipeline.spark, pipeline.log.access, step)
+        records = read_records(pipeline.spark, pipeline.log, step)
         records = records.filter(_in_windows("timestamp", start, end))
         records = without_forgotten(records, ledger.entry, schemas.key)
         records = without_dropped(records, ledger.entry)
@@ -65,7 +66,9 @@ def rebuild_windows(
                 writer.overwrite(_in_windows("_kafka.timestamp", start, end))
                 counts = decoded.counts()
             _refuse_new_dead_letters(pipeline, counts.dead)
-            head = pipeline.commit_and_mirror(table, branch, ledger.head)
+            refuse_another_log(pipeline.log.identify(topic.name), ledger)
+            written = Written(counts.records)
+            head = pipeline.commit_and_mirror(table, branch, ledger.head, written)
         return Committed(rows=counts.records, dead_letters=0, skipped=0, snapshots=(head,))
 
 

@@ -31,13 +31,14 @@ from tableflow_assets.operate.replay_letters import (
     letters_as_rows,
 )
 from tableflow_assets.pipeline import Pipeline
-from tableflow_assets.source.plan import plan
+from tableflow_assets.source.plan import plan, refuse_another_log
 from tableflow_assets.table import commit as commits
 from tableflow_assets.table.keyed.append import append_changes
 from tableflow_assets.table.ledger import Entry, Ledger, read_ledger
 from tableflow_assets.table.letters.letters import letters_marked, mark
 from tableflow_assets.table.spark_errors import named_spark_errors
 from tableflow_assets.table.suspension import suspending
+from tableflow_assets.table.written import Written
 
 ATTEMPTS = 10
 OnStep = Callable[[str], None]
@@ -121,7 +122,7 @@ class _Replay:
             catalog = self.pipeline.catalog
             with commits.own_branch(catalog, table, ledger.head) as branch:
                 commits.append_nothing(catalog, table, branch, entry)
-                return self.pipeline.commit_and_mirror(table, branch, ledger.head)
+                return self.pipeline.commit_and_mirror(table, branch, ledger.head, Written(0))
 
         self._beside_writers(take)
 
@@ -145,18 +146,20 @@ class _Replay:
             entry = self._entry(ledger, replays=replays, replaying="")
             with commits.own_branch(pipeline.catalog, table, ledger.head) as branch:
                 with named_spark_errors(pipeline.spark_table):
-                    self._write(table, ledger.entry, branch, entry)
+                    written = self._write(table, ledger.entry, branch, entry)
                 reached("files_written")
-                return pipeline.commit_and_mirror(table, branch, ledger.head)
+                refuse_another_log(pipeline.log.identify(self.topic.name), ledger)
+                return pipeline.commit_and_mirror(table, branch, ledger.head, written)
 
         return self._beside_writers(once)
 
-    def _write(self, table: Table, previous: Entry, branch: str, entry: Entry) -> None:
+    def _write(self, table: Table, previous: Entry, branch: str, entry: Entry) -> Written:
         pipeline, spark = self.pipeline, self.pipeline.spark
         self.letters = letters_marked(spark, pipeline.dead_letter_table, previous, self.id).count()
         if not self.letters:  # just now replayed by another, or erased
             commits.append_nothing(pipeline.catalog, table, branch, entry)
-            return
+            return Written(0)
+        changes = None
         if not pipeline.topic.is_keyed:
             decoded = letters_as_rows(pipeline, self.schemas, table, previous, self.id)
             commits.append_to_branch(
@@ -171,12 +174,15 @@ class _Replay:
             decoded = letters_as_changes(
                 pipeline, self.topic, self.schemas, table, previous, self.id
             )
-            append_changes(pipeline, decoded.rows, self.letters, table, branch, entry)
-        if dead := decoded.counts().dead:
+            changes = append_changes(pipeline, decoded.rows, self.letters, table, branch, entry)
+        counts = decoded.counts()
+        if counts.dead:
             raise TableflowError(
-                f"{dead} records of {pipeline.topic.name!r} could be read before and no longer can.",
+                f"{counts.dead} records of {pipeline.topic.name!r} could be read before and no longer can.",
                 "Nothing was changed. Is a schema version gone from the registry?",
             )
+        # Fewer than the letters where a record is a row already.
+        return changes.written if changes else Written(counts.records)
 
     def _beside_writers(self, attempt: Callable[[Table, Ledger], int]) -> int:
         """Try again on the table's new state where another run has committed meanwhile."""

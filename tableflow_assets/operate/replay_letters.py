@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 
 from pyiceberg.table import Table
 from pyspark.sql import DataFrame
@@ -18,6 +17,7 @@ from tableflow_assets.pipeline import Pipeline
 from tableflow_assets.source.log import Offsets, TopicIdentity
 from tableflow_assets.source.plan import OffsetRange, Plan
 from tableflow_assets.source.reader import read_records
+from tableflow_assets.source.timestamps import moment_of
 from tableflow_assets.table.keyed.forgotten import without_forgotten
 from tableflow_assets.table.ledger import Entry
 from tableflow_assets.table.letters.letters import (
@@ -103,7 +103,7 @@ def letters_as_changes(
     letters = letters_marked(spark, pipeline.dead_letter_table, entry, replay_id)
     aside = letters_aside(spark, pipeline.dead_letter_table, entry)
     other_letters = aside.filter(~F.coalesce(F.col("replay_id") == replay_id, F.lit(False)))
-    log = read_records(spark, pipeline.log.access, _range(pipeline, topic, letters, entry))
+    log = read_records(spark, pipeline.log, _range(pipeline, topic, letters, entry))
     records = without_forgotten(log, entry, schemas.key)
     records = records.join(other_letters.select(*PLACE), list(PLACE), "left_anti")
     decoded = decode(records, schemas, table.schema(), mode)
@@ -124,14 +124,14 @@ def _still_in_log(
     ranges = tuple(OffsetRange(p, begin, entry.end[p]) for p, begin in sorted(first.items()))
     if not ranges:
         return remaining
-    log = read_records(pipeline.spark, pipeline.log.access, Plan(topic, ranges))
+    log = read_records(pipeline.spark, pipeline.log, Plan(topic, ranges))
     return remaining.join(log.select(*PLACE), list(PLACE), "left_semi")
 
 
 def _range(pipeline: Pipeline, topic: TopicIdentity, letters: DataFrame, entry: Entry) -> Plan:
     first = _first_offsets(letters)
     oldest = letters.agg(F.min(F.unix_millis("timestamp")).alias("ms")).collect()[0]["ms"] or 0
-    no_older = pipeline.log.at(topic, datetime.fromtimestamp(oldest / 1000, UTC))
+    no_older = pipeline.log.at(topic, moment_of(oldest * 1000))
     earliest = pipeline.log.earliest(topic)
     if any(earliest[partition] > offset for partition, offset in first.items()):
         raise TableflowError(

@@ -20,6 +20,7 @@ from tableflow_assets.base.retry import retry_on_conflict
 from tableflow_assets.operate.oldest_kept import oldest_kept
 from tableflow_assets.settings.managed_table import ManagedTable
 from tableflow_assets.settings.settings import Topic
+from tableflow_assets.source.timestamps import EPOCH, moment_of
 from tableflow_assets.table import commit as commits
 from tableflow_assets.table.create import refuse_another_mode
 from tableflow_assets.table.dropped import with_dropped
@@ -29,7 +30,7 @@ from tableflow_assets.table.ledger import Ledger, all_entries, read_ledger
 from tableflow_assets.table.letters.letters import delete_dropped_letters, letters_older_than
 from tableflow_assets.table.spark_errors import named_spark_errors
 from tableflow_assets.table.suspension import suspending
-from tableflow_assets.table.windows import EPOCH
+from tableflow_assets.table.written import Written
 
 ATTEMPTS = 10
 WINDOWS = {"day": timedelta(days=1), "hour": timedelta(hours=1)}
@@ -145,7 +146,8 @@ class _OldRows:
                     )
             commits.append_nothing(handle.catalog, table, branch, entry)
             reached("files_written")
-            return handle.commit_and_mirror(table, branch, ledger.head)
+            written = Written(0, snapshots=2 if self.report.rows else 1)
+            return handle.commit_and_mirror(table, branch, ledger.head, written)
 
     def _files(self) -> int:
         """From metadata alone: most of the time there is nothing to do, and no need for Spark."""
@@ -164,7 +166,10 @@ class _OldRows:
                 f" count(*) AS rows FROM {handle.spark_table} VERSION AS OF {self.ledger.head}"
                 f" WHERE {self._is_old} GROUP BY 1 ORDER BY 1"
             ).collect()
-        return tuple(OldWindow(EPOCH + row["number"] * length, row["rows"]) for row in counts)
+        microseconds = length // timedelta(microseconds=1)
+        return tuple(
+            OldWindow(moment_of(row["number"] * microseconds), row["rows"]) for row in counts
+        )
 
     def _dead_letters(self) -> int:
         if not self._has_old_letters():

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
+from itertools import takewhile
 from typing import Any
 
 from pyiceberg.table import Table
@@ -25,6 +26,8 @@ from tableflow_assets.source.plan import lost_before
 from tableflow_assets.table import commit as commits
 from tableflow_assets.table.create import PRODUCT, mode_of
 from tableflow_assets.table.handle import TableHandle
+from tableflow_assets.table.key_identity import changed_by
+from tableflow_assets.table.keyed.forgotten import are_among
 from tableflow_assets.table.layout_fields import KEY_BUCKET
 from tableflow_assets.table.ledger import TAG, Entry, Ledger, read_entries
 from tableflow_assets.table.suspension import suspension_of
@@ -73,6 +76,7 @@ def find(handle: TableHandle, moment: Moment, log: Log) -> Rollback:
     newest = read_entries(table)[0][1]
     _refuse_erased_keys(handle, target, entry, newest)
     _refuse_another_mode(handle, table, target, entry, newest)
+    _refuse_another_key_identity(handle, table, target, entry)
     to_read_again = {
         partition: (entry.end.get(partition, 0), end)
         for partition, end in sorted(newest.end.items())
@@ -155,7 +159,7 @@ def _refuse_a_state_off_main(handle: TableHandle, history: History, target: Snap
 
 
 def _refuse_erased_keys(handle: TableHandle, target: Snapshot, entry: Entry, newest: Entry) -> None:
-    if set(map(repr, newest.forgotten)) - set(map(repr, entry.forgotten)):
+    if not are_among(newest.forgotten, entry.forgotten):
         why = "keys were erased since then (`tableflow forget`), and would come back"
         raise _refused(handle, target, why)
 
@@ -177,6 +181,15 @@ def _refuse_another_mode(
             why,
             f"Set the former mode again, and rebuild it: tableflow rebuild {handle.spec.name}",
         )
+
+
+def _refuse_another_key_identity(
+    handle: TableHandle, table: Table, target: Snapshot, entry: Entry
+) -> None:
+    lineages = (later.lineage for _, later in read_entries(table))
+    since_then = takewhile(lambda lineage: lineage != entry.lineage, lineages)
+    if {*since_then} & {*changed_by(table)}:
+        raise _refused(handle, target, "a rebuild has changed what tells the keys apart since then")
 
 
 def _refuse_a_loss(

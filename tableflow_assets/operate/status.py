@@ -13,7 +13,9 @@ from tableflow_assets.base.errors import (
     ServerUnreachable,
     TableflowError,
     TopicNotFound,
+    Unforeseen,
 )
+from tableflow_assets.base.faults import named_faults
 from tableflow_assets.lake.catalog import RestCatalog
 from tableflow_assets.operate.maintenance.health import health_of
 from tableflow_assets.settings.settings import Topic
@@ -25,6 +27,7 @@ from tableflow_assets.table.known_tables import refuse_a_vanished_table
 from tableflow_assets.table.ledger import Ledger, read_ledger
 from tableflow_assets.table.snapshots import total_now
 from tableflow_assets.table.suspension import Suspension, suspension_of
+from tableflow_assets.table.whose import refuse_table_of_another
 from tableflow_assets.table.windows import rows_in
 
 
@@ -90,19 +93,22 @@ def status(
     """
     table = None
     try:
-        table = catalog.find(topic.table)
-        report = _status(log, catalog, topic, table, state_dir)
+        with named_faults(topic.name, state_dir):
+            table = catalog.find(topic.table)
+            report = _status(log, catalog, topic, table, state_dir)
     except ServerUnreachable:
         raise  # nothing can be said about any topic
     except TableflowError as error:
         report = TopicStatus(topic.name, "error", str(error))
     report = replace(report, formats=topic.formats)
-    return report if table is None else _with_upkeep(report, catalog, table, topic)
+    return report if table is None else _with_upkeep(report, catalog, table, topic, state_dir)
 
 
 def _status(
     log: Log, catalog: RestCatalog, topic: Topic, table: Table | None, state_dir: Path | None
 ) -> TopicStatus:
+    if table is not None:
+        refuse_table_of_another(table, topic)
     if table is not None and (suspension := suspension_of(table, topic)):
         return _suspended(log, table, topic, suspension)
     identity = log.identify(topic.name)
@@ -160,12 +166,16 @@ def _with_contents(status: TopicStatus, table: Table, ledger: Ledger) -> TopicSt
 
 
 def _with_upkeep(
-    status: TopicStatus, catalog: RestCatalog, table: Table, topic: Topic
+    status: TopicStatus, catalog: RestCatalog, table: Table, topic: Topic, state_dir: Path | None
 ) -> TopicStatus:
     """What needs the object store. If that is unreachable, the rest is shown without it."""
     try:
-        if is_delta(table):
-            status = replace(status, delta=mirror_status(catalog, table))
-        return replace(status, maintenance=health_of(catalog, table, topic, status.delta).kinds)
+        with named_faults(topic.name, state_dir, foreseen=OSError):
+            if is_delta(table):
+                status = replace(status, delta=mirror_status(catalog, table))
+            kinds = health_of(catalog, table, topic, status.delta).kinds
+            return replace(status, maintenance=kinds)
+    except Unforeseen as error:
+        return replace(status, reason=status.reason or str(error))
     except (TableflowError, OSError) as error:
         return replace(status, delta=status.delta or MirrorStatus(-1, 0, str(error)))

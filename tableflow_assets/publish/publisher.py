@@ -196,7 +196,7 @@ class Publisher:
         blank = CatalogStatus(catalog.name, catalog.kind, topic.table, topic.name, "pending")
         try:
             source = self.source(topic.table, topic.description or "")
-        except TableflowError as error:
+        except Exception as error:  # the other tables are still to be reported
             return failure_of(blank, error)
         if source is None:
             return nothing_to_show(blank, "There is no table yet.")

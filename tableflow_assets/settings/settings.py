@@ -124,7 +124,8 @@ class Settings(SettingsShape):
         """The topics named exactly, and those of the given names that match a pattern.
 
         A matched topic that cannot have a table of its own is left out (``left_out`` says why):
-        a stray topic on the cluster must not stop the others.
+        a stray topic on the cluster must not stop the others. Of two that would share a table, the
+        one named first gets it.
         """
         return tuple(sorted(self._usable(names)[0].values(), key=lambda topic: topic.name))
 
@@ -135,7 +136,8 @@ class Settings(SettingsShape):
     def _usable(self, names: Iterable[str]) -> tuple[dict[str, Topic], dict[str, str]]:
         by_table: dict[str, Topic] = {}
         left_out: dict[str, str] = {}
-        for name in [*sorted(self.exact_topics), *sorted(set(names) - set(self.exact_topics))]:
+        exact = sorted(self.exact_topics)
+        for name in dict.fromkeys([*exact, *names]):
             try:
                 topic = self.topic_named(name)
             except SettingsError as error:

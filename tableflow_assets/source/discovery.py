@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-import json
+import logging
 from collections.abc import Mapping
 from datetime import UTC, date, datetime
 from pathlib import Path
 
-from tableflow_assets.base.files import replace_file
+from tableflow_assets.base.errors import NewerFormat
+from tableflow_assets.base.faults import each_apart
+from tableflow_assets.base.versioned import read_versioned, write_versioned
 from tableflow_assets.settings.settings import Settings, Topic
 from tableflow_assets.source.log import Log
+
+logger = logging.getLogger(__name__)
 
 
 def known_topics(settings: Settings) -> tuple[Topic, ...]:
@@ -24,11 +28,11 @@ def known_topics(settings: Settings) -> tuple[Topic, ...]:
 
 
 def remembered_topics(settings: Settings) -> dict[str, date]:
-    """Topics found so far, each with the day of its first record."""
+    """Topics found so far, each with the day of its first record; the first found come first."""
     try:
-        days = json.loads(_file(settings).read_text())
+        days = read_versioned(_file(settings))
         return {name: date.fromisoformat(day) for name, day in days.items()}
-    except (FileNotFoundError, ValueError, TypeError, AttributeError):
+    except (FileNotFoundError, ValueError, TypeError, AttributeError, KeyError, NewerFormat):
         return {}  # only a hint: the next discovery writes the file again
 
 
@@ -38,11 +42,21 @@ def discover(settings: Settings, log: Log) -> frozenset[str]:
     A deleted topic stays remembered: its table is still there.
     """
     on_cluster = frozenset(log.topic_names())
-    selected = on_cluster & {topic.name for topic in settings.topics_among(on_cluster)}
-    new = selected - remembered_topics(settings).keys()
-    starts = {name: log.first_timestamp(log.identify(name)) for name in new}
-    remember(settings, {n: start.date() if start else _today() for n, start in starts.items()})
-    return new
+    earlier = remembered_topics(settings)
+    # Of topics that would share a table, the one found first keeps it.
+    chosen = {topic.name for topic in settings.topics_among([*earlier, *sorted(on_cluster)])}
+    new = sorted(on_cluster & chosen - earlier.keys())
+    found = each_apart(new, str, lambda name: _first_day(log, name), settings.state_dir)
+    for name, failure in found.failures.items():
+        logger.warning("%s is looked for again later: %s", name, failure)
+    remember(settings, found.answers)
+    return frozenset(found.answers)
+
+
+def _first_day(log: Log, topic: str) -> date:
+    """Of the first window; a clock that was ahead moves it no further than today."""
+    first_record = log.first_timestamp(log.identify(topic))
+    return min(first_record.date(), _today()) if first_record else _today()
 
 
 def remember(settings: Settings, first_days: Mapping[str, date]) -> None:
@@ -50,8 +64,20 @@ def remember(settings: Settings, first_days: Mapping[str, date]) -> None:
     earlier = remembered_topics(settings)
     if first_days.keys() <= earlier.keys():
         return
-    days = {n: str(day) for n, day in sorted({**first_days, **earlier}.items())}
-    replace_file(_file(settings), json.dumps(days).encode())
+    _write(
+        settings, earlier | {n: first_days[n] for n in sorted(first_days.keys() - earlier.keys())}
+    )
+
+
+def prefer(settings: Settings, log: Log, topic: str) -> None:
+    """Let this topic come before all others that would share its table: the table says it is its own."""
+    earlier = remembered_topics(settings)
+    first_day = earlier.get(topic) or _first_day(log, topic)
+    _write(settings, {topic: first_day} | earlier)
+
+
+def _write(settings: Settings, first_days: Mapping[str, date]) -> None:
+    write_versioned(_file(settings), {name: str(day) for name, day in first_days.items()})
 
 
 def _today() -> date:

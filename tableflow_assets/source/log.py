@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from confluent_kafka import IsolationLevel, TopicCollection, TopicPartition
@@ -17,6 +17,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 from tableflow_assets.base.errors import TopicNotFound
 from tableflow_assets.source.kafka_access import KafkaAccess
 from tableflow_assets.source.kafka_admin import KafkaAdmin, UnknownTopic
+from tableflow_assets.source.timestamps import milliseconds_of, moment_of
 
 TIMEOUT_SECONDS = 10.0
 Offsets = dict[int, int]  # Kafka partition → offset
@@ -99,13 +100,19 @@ class Log:
         spec = OffsetSpec.for_timestamp(0)
         specs = {TopicPartition(topic.name, partition): spec for partition in topic.partitions}
         stamps = [info.timestamp for info in self._list_offsets(specs).values() if info.offset >= 0]
-        return datetime.fromtimestamp(min(stamps) / 1000, UTC) if stamps else None
+        return moment_of(min(stamps) * 1000) if stamps else None
 
     def at(self, topic: TopicIdentity, moment: datetime) -> Offsets:
         """Per partition, the first offset whose timestamp is not before the moment."""
-        offsets = self._offsets(topic, OffsetSpec.for_timestamp(int(moment.timestamp() * 1000)))
-        end = self.end(topic)
-        return {p: offset if offset >= 0 else end[p] for p, offset in offsets.items()}
+        milliseconds = milliseconds_of(moment)
+        if milliseconds <= 0:  # Kafka understands negative ones as "the end" and the like
+            return self.earliest(topic)
+        return self.end(topic) | self.first_from(topic, milliseconds)
+
+    def first_from(self, topic: TopicIdentity, milliseconds: int) -> Offsets:
+        """Per partition, the first offset with such a timestamp or a later one, if there is any."""
+        offsets = self._offsets(topic, OffsetSpec.for_timestamp(milliseconds))
+        return {partition: offset for partition, offset in offsets.items() if offset >= 0}
 
     def is_compacted(self, topic: str) -> bool:
         """Whether a record may vanish from the middle of the log once its key has a newer one."""

@@ -7,15 +7,20 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Protocol
 
-from tableflow_assets.base.errors import DataLoss, LedgerError
+from tableflow_assets.base.errors import AnotherCluster, DataLoss, LedgerError
 from tableflow_assets.source.log import Log, Offsets, TopicIdentity
 
 
-class Progress(Protocol):
-    """What a plan needs to know of a table, from its ledger: which log it reads, and how far it got."""
+class FromCluster(Protocol):
+    """What says which cluster rows are from."""
 
     @property
     def cluster_id(self) -> str: ...
+
+
+class Progress(FromCluster, Protocol):
+    """What a plan needs to know of a table, from its ledger: which log it reads, and how far it got."""
+
     @property
     def topic_id(self) -> str: ...
     @property
@@ -72,7 +77,7 @@ class Plan:
 
 def plan(log: Log, topic: TopicIdentity, ledger: Progress, until: datetime | None = None) -> Plan:
     """From the ledger's end to the log's end, or to the first records not before ``until``."""
-    _refuse_another_log(topic, ledger)
+    refuse_another_log(topic, ledger)
     earliest, end = log.earliest(topic), log.end(topic)
     target = log.at(topic, until) if until else end
     ranges = []
@@ -91,26 +96,32 @@ def origin_of(log: Log, topic: TopicIdentity) -> Offsets:
 
 def lost_before(log: Log, topic: TopicIdentity, ledger: Progress) -> dict[int, tuple[int, int]]:
     """Per partition, the offsets [from, to) that expired before the table had read them."""
-    _refuse_another_log(topic, ledger)
+    refuse_another_log(topic, ledger)
     earliest = log.earliest(topic)
     committed = {partition: ledger.committed.get(partition, 0) for partition in topic.partitions}
     return {p: (committed[p], earliest[p]) for p in topic.partitions if earliest[p] > committed[p]}
 
 
-def _refuse_another_log(topic: TopicIdentity, ledger: Progress) -> None:
-    if ledger.cluster_id != topic.cluster_id:
-        raise LedgerError(
-            f"The table of {topic.name!r} was built from the cluster {ledger.cluster_id}; the"
-            f" settings now lead to {topic.cluster_id}.",
-            "Point the settings back at the first cluster, or use another namespace for this one;"
-            f" or replace the rows with this one's: `tableflow rebuild {topic.name}`.",
-        )
+def refuse_another_log(topic: TopicIdentity, ledger: Progress) -> None:
+    """A log that the table's rows are not from. A mistaken cluster is no fault of the table."""
+    refuse_another_cluster(topic.name, topic.cluster_id, ledger)
     if ledger.topic_id != topic.topic_id:
         raise LedgerError(
             f"The topic {topic.name!r} was deleted and created again: its id is {topic.topic_id},"
             f" the table holds records of {ledger.topic_id}. The table stays as it is.",
             "Use another namespace for the new topic, or replace the rows with its own:"
             f" `tableflow rebuild {topic.name}`.",
+        )
+
+
+def refuse_another_cluster(topic: str, cluster_id: str, ledger: FromCluster) -> None:
+    if ledger.cluster_id != cluster_id:
+        raise AnotherCluster(
+            f"The table of {topic!r} was built from the Kafka cluster {ledger.cluster_id}; this"
+            f" deployment reads {cluster_id}. Nothing was changed.",
+            "Point `kafka` in tableflow.yaml at the table's cluster, or choose another `namespace` for"
+            f" this one. If the topic has moved: `tableflow rebuild {topic} --from-another-cluster`"
+            " replaces the table's rows with those that this cluster holds.",
         )
 
 

@@ -15,7 +15,6 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-import pyarrow as pa
 from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.table import Table
 from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
@@ -36,6 +35,7 @@ from tableflow_assets.base.retry import retry_after_pauses
 from tableflow_assets.lake.catalog import RestCatalog
 from tableflow_assets.table.change import PAUSES, change_table
 from tableflow_assets.table.ledger import PROPERTY, TAG, Entry
+from tableflow_assets.table.written import Written, refuse_other_content
 
 WRITER, REBUILD = "tableflow_writer", "tableflow_rebuild"
 # Longer than any run: a branch this old has lost its writer.
@@ -69,6 +69,8 @@ def own_branch(
 
 def append_nothing(catalog: RestCatalog, table: Table, branch: str, entry: Entry) -> None:
     """An empty snapshot that carries the ledger entry."""
+    import pyarrow as pa
+
     no_rows = pa.Table.from_batches([], schema=table.schema().as_arrow())
     properties = {PROPERTY: entry.to_property()}
     catalog.ask(table.refresh)
@@ -130,18 +132,22 @@ def commit_branch(
     table: Table,
     branch: str,
     base: int,
+    written: Written | None = None,
     *,
     keep_old_as: str | None = None,
     properties: Mapping[str, str] | None = None,
 ) -> int:
     """Make the branch's head the table's current snapshot, if ``base`` still is; return the head.
 
-    The same commit can tag the old snapshot and set table properties. Afterwards ``table`` reflects the
-    commit.
+    Refused if the branch holds anything but what was ``written``; None: the caller has compared the rows
+    themselves. The same commit can tag the old snapshot and set table properties. Afterwards ``table``
+    reflects the commit.
     """
     catalog.ask(table.refresh)
     if branch not in table.metadata.refs:  # erasing a key aborts the commits under way
         raise _overtaken(table)
+    if written is not None:
+        refuse_other_content(table, branch, base, written)
     head = table.metadata.refs[branch].snapshot_id
     main_at_base = AssertRefSnapshotId.model_validate({"ref": MAIN_BRANCH, "snapshot-id": base})
     move = {"ref-name": MAIN_BRANCH, "snapshot-id": head, "type": SnapshotRefType.BRANCH}

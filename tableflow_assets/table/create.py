@@ -7,13 +7,18 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pyarrow as pa
+from pyiceberg.exceptions import CommitFailedException, TableAlreadyExistsError
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
+from pyiceberg.table.refs import MAIN_BRANCH
+from pyiceberg.table.update import AssertRefSnapshotId, AssertTableUUID
 
 from tableflow_assets.base.errors import ModeChanged
+from tableflow_assets.base.retry import retry_after_pauses
 from tableflow_assets.lake.catalog import RestCatalog
 from tableflow_assets.settings.managed_table import ManagedTable
 from tableflow_assets.settings.settings import Topic
+from tableflow_assets.table.change import PAUSES, kept_changing
 from tableflow_assets.table.formats import formats_property, shared_folder_property
 from tableflow_assets.table.layout import layout_of
 from tableflow_assets.table.ledger import PROPERTY, Entry
@@ -45,17 +50,52 @@ def create_table(
     with (lock_folder / f"create-{spec.table}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         catalog.ensure_namespace()
-        table = catalog.find(spec.table) or _create(catalog, spec, schema, properties)
-        if table.current_snapshot() is None:
-            catalog.ask(lambda: _begin(table, origin))
+        table = _found_or_created(catalog, spec, schema, properties)
+        return _with_a_beginning(catalog, spec, table, origin)
+
+
+def _found_or_created(
+    catalog: RestCatalog, spec: ManagedTable, schema: Schema, properties: Mapping[str, str]
+) -> Table:
+    try:
+        return catalog.find(spec.table) or _create(catalog, spec, schema, properties)
+    except TableAlreadyExistsError:  # by another host, which has locks of its own
+        if (table := catalog.find(spec.table)) is None:
+            raise
         return table
 
 
-def _begin(table: Table, origin: Entry) -> None:
+def _with_a_beginning(
+    catalog: RestCatalog, spec: ManagedTable, table: Table, origin: Entry
+) -> Table:
+    """The table with its first snapshot: ours or, where another host was faster, that one's."""
+
+    def begin() -> None:
+        if table.current_snapshot() is None:
+            catalog.ask(lambda: _begin(catalog, table, origin))
+
+    def look_again() -> None:
+        nonlocal table
+        table = catalog.find(spec.table) or table
+
+    try:
+        retry_after_pauses(begin, PAUSES, CommitFailedException, before_retry=look_again)
+    except CommitFailedException as error:
+        raise kept_changing(table) from error
+    return table
+
+
+def _begin(catalog: RestCatalog, table: Table, origin: Entry) -> None:
     no_rows = pa.Table.from_batches([], schema=table.schema().as_arrow())
-    with table.transaction() as transaction:
-        transaction.set_properties(shared_folder_property(table))
-        transaction.append(no_rows, snapshot_properties={PROPERTY: origin.to_property()})
+    transaction = table.transaction()
+    transaction.set_properties(shared_folder_property(table))
+    transaction.append(no_rows, snapshot_properties={PROPERTY: origin.to_property()})
+    # Not by the transaction itself: if refused, it would put the origin on top of what another host has
+    # committed since, and the next run would read all of it again.
+    nothing_yet = AssertRefSnapshotId.model_validate({"ref": MAIN_BRANCH, "snapshot-id": None})
+    requirements = (AssertTableUUID(uuid=table.metadata.table_uuid), nothing_yet)
+    answer = catalog.iceberg.commit_table(table, requirements, transaction._updates)
+    table.metadata, table.metadata_location = answer.metadata, answer.metadata_location
 
 
 def _create(

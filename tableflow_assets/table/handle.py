@@ -17,6 +17,7 @@ from tableflow_assets.settings.managed_table import ManagedTable
 from tableflow_assets.table import commit as commits
 from tableflow_assets.table import known_tables
 from tableflow_assets.table.delta.mirror import follow
+from tableflow_assets.table.written import Written
 
 
 @dataclass(frozen=True)
@@ -64,13 +65,20 @@ class TableHandle:
         table: Table,
         branch: str,
         base: int,
+        written: Written | None = None,
         *,
         keep_old_as: str | None = None,
         properties: Mapping[str, str] | None = None,
     ) -> int:
         """Make the branch's head the table's current snapshot, and let the Delta log follow."""
         head = commits.commit_branch(
-            self.catalog, table, branch, base, keep_old_as=keep_old_as, properties=properties
+            self.catalog,
+            table,
+            branch,
+            base,
+            written,
+            keep_old_as=keep_old_as,
+            properties=properties,
         )
         self.mirror(table)
         return head

@@ -6,7 +6,6 @@ Only a hint in the state folder: without it, a dropped table looks like one that
 from __future__ import annotations
 
 import fcntl
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,9 +14,10 @@ from uuid import UUID
 from pyiceberg.table import Table
 
 from tableflow_assets.base.errors import TableflowError, TableGone
-from tableflow_assets.base.files import replace_file
+from tableflow_assets.base.versioned import read_versioned, write_versioned
 from tableflow_assets.lake.catalog import RestCatalog
 from tableflow_assets.settings.managed_table import ManagedTable
+from tableflow_assets.table.whose import refuse_table_of_another
 
 
 def remember(state_dir: Path, topic: ManagedTable, uuid: UUID, namespace: str) -> None:
@@ -55,6 +55,7 @@ def existing_table(
     """``to``: what the caller wants to do, if that needs rows: creating the table would not help then."""
     table = catalog.find(topic.table)
     if table is not None:
+        refuse_table_of_another(table, topic)
         return table
     refuse_a_vanished_table(state_dir, topic, catalog.namespace)
     if to:
@@ -71,14 +72,14 @@ def existing_table(
 def remembered(state_dir: Path) -> dict[str, str]:
     """Namespace and table → uuid."""
     try:
-        uuids = json.loads(_file(state_dir).read_text())
+        uuids = read_versioned(_file(state_dir))
         return {str(name): str(uuid) for name, uuid in uuids.items()}
-    except (FileNotFoundError, ValueError, AttributeError):
+    except (FileNotFoundError, ValueError, AttributeError, KeyError):
         return {}
 
 
 def _write(state_dir: Path, uuids: dict[str, str]) -> None:
-    replace_file(_file(state_dir), json.dumps(dict(sorted(uuids.items())), indent=1).encode())
+    write_versioned(_file(state_dir), dict(sorted(uuids.items())))
 
 
 @contextmanager

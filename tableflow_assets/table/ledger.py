@@ -9,18 +9,21 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from pyiceberg.table import Table
 from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.snapshots import Operation, Snapshot
 
-from tableflow_assets.base.errors import LedgerError
+from tableflow_assets.base.errors import LedgerError, NewerFormat
+from tableflow_assets.table.packed import packed, unpacked
 
 PROPERTY = "tableflow.ledger"
 # Moves with every commit, so that the newest entry's snapshot never expires: compaction's snapshots
 # have no entry, and expiry would otherwise leave only those.
 TAG = "tableflow_ledger"
+# Of the entry as written here. An entry without one is of 0.1.0, and has no field that this one lacks.
+VERSION = 1
 Kind = Literal["records", "origin", "window", "loss", "forget", "replay", "retention", "product"]
 
 
@@ -71,16 +74,23 @@ class Entry:
     statement: str = ""
     added_columns: tuple[str, ...] = ()
 
+    @property
+    def read(self) -> dict[int, tuple[int, int]]:
+        """The offsets [start, end) that this commit has read: only of partitions with new ones."""
+        ranges = {p: (self.start.get(p, 0), end) for p, end in sorted(self.end.items())}
+        return {p: (start, end) for p, (start, end) in ranges.items() if end > start}
+
     def to_property(self) -> str:
         document = asdict(self)
         if self.kind != "product":
             for name in ("inputs", "statement", "added_columns"):
                 del document[name]
-        return json.dumps(document, separators=(",", ":"), sort_keys=True)
+        document["version"] = VERSION
+        return packed(json.dumps(document, separators=(",", ":"), sort_keys=True))
 
     @classmethod
     def from_property(cls, text: str) -> Entry:
-        document = json.loads(text)
+        document = _readable(json.loads(unpacked(text)))
         for name in ("origin", "start", "end"):
             document[name] = _by_partition(document[name])
         document["schema_ids"] = tuple(document["schema_ids"])
@@ -96,6 +106,18 @@ class Entry:
             for drop in document.get("dropped", ())
         )
         return cls(**document)
+
+
+def _readable(document: dict[str, Any]) -> dict[str, Any]:
+    """The entry without its version. Newer ones are refused: to ignore a field could lose rows."""
+    version = document.pop("version", 0)
+    unknown = sorted(document.keys() - Entry.__dataclass_fields__.keys())
+    if version > VERSION or unknown:
+        detail = (
+            f"version {version}, fields {', '.join(unknown)}" if unknown else f"version {version}"
+        )
+        raise NewerFormat("The table's ledger entry", f"{detail}; this one knows version {VERSION}")
+    return document
 
 
 def _by_partition(offsets: dict[str, int]) -> dict[int, int]:
@@ -161,6 +183,13 @@ def read_entries(table: Table) -> list[tuple[Snapshot, Entry]]:
     ]
 
 
+def newest_entry(table: Table) -> Entry | None:
+    """Even if others have written since; None if the table holds none."""
+    head = table.current_snapshot()
+    texts = map(_property, ancestors(table, head) if head else ())
+    return next((Entry.from_property(text) for text in texts if text is not None), None)
+
+
 def all_entries(table: Table) -> list[Entry]:
     """The entries of all snapshots a rollback could still reach, on any branch."""
     texts = map(_property, table.snapshots())
@@ -189,6 +218,10 @@ def _has_the_rows_of(head: Snapshot, tagged: Snapshot) -> bool:
 def total(snapshot: Snapshot, name: str) -> int:
     """A number from the snapshot's summary."""
     return int(snapshot.summary.additional_properties.get(name, 0)) if snapshot.summary else 0
+
+
+def has_entry(snapshot: Snapshot) -> bool:
+    return _property(snapshot) is not None
 
 
 def _property(snapshot: Snapshot) -> str | None:

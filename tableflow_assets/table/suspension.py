@@ -21,6 +21,7 @@ from pyiceberg.table import Table, Transaction
 from tableflow_assets.base.errors import (
     DataLoss,
     IncompatibleSchema,
+    KeyIdentityChanged,
     LedgerError,
     Suspended,
     TableflowError,
@@ -33,10 +34,18 @@ from tableflow_assets.lake.catalog import RestCatalog
 from tableflow_assets.settings.managed_table import ManagedTable
 from tableflow_assets.table.change import kept_changing
 from tableflow_assets.table.known_tables import refuse_a_vanished_table
+from tableflow_assets.table.whose import refuse_table_of_another
 
 PROPERTY = "tableflow.suspended"
 # What no later run can fix by itself. An unreachable server or a lost race is not among these.
-SUSPENDING = (DataLoss, LedgerError, IncompatibleSchema, UndecodableRecords, UnsupportedSchema)
+SUSPENDING = (
+    DataLoss,
+    LedgerError,
+    IncompatibleSchema,
+    KeyIdentityChanged,
+    UndecodableRecords,
+    UnsupportedSchema,
+)
 # The arguments of `tableflow` that resolve each.
 RESOLVED_BY = {
     DataLoss.__name__: "resume {topic} --accept-loss",
@@ -54,6 +63,11 @@ ADVICE = {
     ),
     IncompatibleSchema.__name__: (
         "Register a version that only adds optional fields or widens types, then `{resolve}`."
+    ),
+    KeyIdentityChanged.__name__: (
+        "Let the registry say again what it said when the table was created (restore the subject of the"
+        " keys or, where it is new, set `key: raw`), then `{resolve}`. Or accept what it says now, and"
+        " replace all rows by those of the log: `tableflow rebuild {topic}`."
     ),
     UnsupportedSchema.__name__: "Register a version that can become a table, then `{resolve}`.",
     UndecodableRecords.__name__: (
@@ -130,8 +144,10 @@ def suspending(catalog: RestCatalog, topic: ManagedTable) -> Iterator[Table | No
     Yields the table as it was loaded to look, None where there is none.
     """
     table = catalog.find(topic.table)
-    if table is not None and (existing := suspension_of(table, topic)):
-        raise existing.to_error(topic)
+    if table is not None:
+        refuse_table_of_another(table, topic)
+        if existing := suspension_of(table, topic):
+            raise existing.to_error(topic)
     try:
         yield table
     except SUSPENDING as error:

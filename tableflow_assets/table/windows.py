@@ -7,9 +7,6 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any, Literal
 
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from pyiceberg.conversions import from_bytes
 from pyiceberg.manifest import DataFile, ManifestContent
 from pyiceberg.partitioning import PartitionSpec
@@ -17,11 +14,11 @@ from pyiceberg.table import Table
 from pyiceberg.transforms import DayTransform, HourTransform
 from pyiceberg.types import TimestamptzType
 
+from tableflow_assets.source.timestamps import moment_of
 from tableflow_assets.table.layout_fields import time_column
 from tableflow_assets.table.snapshots import rows_in as rows_in_snapshot
 
 Window = Literal["hour", "day"]
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # At most so many files that span several windows are read: small reads, but one request each.
 FILES_TO_READ = 64
 
@@ -106,14 +103,22 @@ def _rows_of(
 
 def _read_windows(table: Table, window: Window, file: DataFile) -> dict[datetime, int]:
     """Read nothing of the rows but their timestamps."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
     name, *inside = path = time_column(table)
     with table.io.new_input(file.file_path).open() as stream:
         moments = pq.ParquetFile(stream).read(columns=[".".join(path)])[name].combine_chunks()
     if inside:
         moments = pc.struct_field(moments, inside)
     starts = pc.floor_temporal(moments.cast(pa.timestamp("us", "UTC")), unit=window)
-    counts = pc.value_counts(starts).to_pylist()
-    return {count["values"] or EPOCH: count["counts"] for count in counts}
+    # As numbers: a table may have moments that Python does not.
+    counts = pc.value_counts(starts.cast(pa.int64()))
+    rows: Counter[datetime] = Counter()
+    for microseconds, count in zip(*(part.to_pylist() for part in counts.flatten()), strict=True):
+        rows[moment_of(microseconds or 0)] += count
+    return rows
 
 
 def _is_within_window(transform: Any, window: Window) -> bool:
@@ -129,15 +134,15 @@ def bound_moment(bounds: dict[int, bytes] | None, timestamp: int) -> datetime | 
     if bound is None:
         return None
     # These are microseconds, whatever `from_bytes` declares.
-    return EPOCH + timedelta(microseconds=int(from_bytes(TimestamptzType(), bound)))
+    return moment_of(int(from_bytes(TimestamptzType(), bound)))
 
 
 def partition_moment(transform: Any, value: int | date | None) -> datetime:
-    """The start of a partition by hours or days; pyiceberg turns days into dates."""
+    """The start of a partition by hours or days; pyiceberg may turn days into dates."""
     if isinstance(value, date):
         return datetime.combine(value, time(), UTC)
     unit = timedelta(hours=1) if isinstance(transform, HourTransform) else timedelta(days=1)
-    return EPOCH + unit * (value or 0)
+    return moment_of((value or 0) * (unit // timedelta(microseconds=1)))
 
 
 def window_start(window: Window, moment: datetime) -> datetime:

@@ -12,6 +12,7 @@ from tableflow_assets.verify.keys import Erased, Keys
 from tableflow_assets.verify.read_table import SetAside
 from tableflow_assets.verify.readers import Reader, Unreadable
 from tableflow_assets.verify.result import Int64s
+from tableflow_assets.verify.timestamps import record_milliseconds
 
 WRITES, DELETE = ("c", "u", "r"), "d"
 Deletes = Callable[[bytes | None], bool]  # whether a record with this value removes its key's row
@@ -52,7 +53,7 @@ class LastChanges:
             except Unreadable:
                 self.unreadable.setdefault(partition, []).append(offset)
                 continue
-            change = Change(record.timestamp()[1], offset, deletes, key)
+            change = Change(record_milliseconds(record), offset, deletes, key)
             self.note(partition, identity, change)
 
     def note(self, partition: int, identity: Hashable, change: Change) -> None:

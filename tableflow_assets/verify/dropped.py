@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from tableflow_assets.table.ledger import Entry
 from tableflow_assets.verify.result import NONE, Int64s
+from tableflow_assets.verify.timestamps import record_milliseconds
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -55,7 +56,7 @@ class DroppedOffsets:
             return
         count = len(records)
         offsets = np.fromiter((record.offset() for record in records), np.int64, count)
-        times = np.fromiter((record.timestamp()[1] for record in records), np.int64, count)
+        times = np.fromiter(map(record_milliseconds, records), np.int64, count)
         covered = self._dropped.covers(np.full(count, partition), offsets, times)
         self._offsets.setdefault(partition, []).append(offsets[covered])
 

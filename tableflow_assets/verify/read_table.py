@@ -26,6 +26,7 @@ from tableflow_assets.settings.names import DEAD_LETTER_SUFFIX
 from tableflow_assets.table.ledger import Ledger
 from tableflow_assets.verify.dropped import Dropped
 from tableflow_assets.verify.result import NONE, Int64s
+from tableflow_assets.verify.timestamps import row_milliseconds
 
 # Their constructors accept a column's name, though their type hints do not say so.
 _EqualTo, _GreaterThanOrEqual, _In = cast(Any, (EqualTo, GreaterThanOrEqual, In))
@@ -152,8 +153,7 @@ def read_set_aside(
 
 
 def _milliseconds(table: pa.Table, column: str) -> Int64s:
-    microseconds = table[column].cast(pa.int64()).to_numpy()
-    return microseconds // 1000  # type: ignore[no-any-return]
+    return row_milliseconds(table[column].cast(pa.int64()).to_numpy())
 
 
 def _numbers(table: pa.Table, column: str) -> Int64s:

@@ -15,6 +15,7 @@ from tableflow_assets.verify.keys import Keys
 from tableflow_assets.verify.read_table import Rows, at_offsets
 from tableflow_assets.verify.readers import Reader, Unreadable
 from tableflow_assets.verify.result import Span
+from tableflow_assets.verify.timestamps import expected_microseconds
 
 KAFKA, DECODED_KEY = "_kafka", "decoded_key"
 SHOWN = 5  # differences per partition that are reported in words
@@ -137,7 +138,7 @@ def _differences_of_key(
 def _differences_of_place(record: Any, place: Mapping[str, Any], meaning: Meaning) -> Differences:
     headers = [{"key": name, "value": value} for name, value in record.headers() or ()]
     expected = {
-        "timestamp": record.timestamp()[1] * 1000,
+        "timestamp": expected_microseconds(record, place["timestamp"]),
         "key": record.key(),
         "headers": headers,
         "schema_id": _unless_unreadable(meaning.values.schema_id, record.value()),

@@ -37,11 +37,17 @@ def test_a_mode_that_was_changed_in_the_settings_takes_effect_with_a_rebuild(
     pipeline: Pipeline,
 ) -> None:
     topic = pipeline.topic.name
-    settings = config_file(f"topics:\n  {topic}: {{mode: upsert}}\n")
+    settings = config_file(
+        f"topics:\n  {topic}: {{mode: upsert}}\n  shiftleft.public.orders: {{}}\n"
+        f"products:\n  unique_payments: {{inputs: {{payments: {topic}}}}}\n  completed_orders: {{}}\n"
+    )
     answer = command("--config", settings, "materialize", topic)
     assert (answer.code, f"tableflow rebuild {topic}" in answer.err) == (1, True)
     answer = command("--config", settings, "rebuild", topic, "--json")
-    assert (answer.code, answer.json["topic"], answer.json["rows"]) == (0, topic, 3)
+    assert (answer.code, answer.json["topic"], answer.json["records"]) == (0, topic, 3)
+    assert answer.json["rows"] == 2, "one for each key"
+    assert answer.json["products"] == ["unique_payments", "completed_orders"]
+    assert "will be computed again: unique_payments, completed_orders." in answer.err
     assert answer.json["snapshot"] == str(head_of(pipeline))
     assert ids_of(pipeline) == [1, 2]
 

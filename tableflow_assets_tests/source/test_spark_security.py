@@ -13,9 +13,8 @@ from tableflow_assets.base.masking import SHORTEST_LINE
 from tableflow_assets.settings.security import Kafka
 from tableflow_assets.settings.settings import TopicOptions
 from tableflow_assets.source.kafka_access import KafkaAccess
-from tableflow_assets.source.log import Log
-from tableflow_assets.source.plan import OffsetRange, Plan
-from tableflow_assets.source.reader import read_records
+from tableflow_assets.source.plan import OffsetRange
+from tableflow_assets.source.reader import read_in_spark
 from tableflow_assets.source.spark_refusals import spark_refusal
 from tableflow_assets.stack.stack import Stack
 from tableflow_assets.table.spark_errors import named_spark_errors
@@ -25,10 +24,8 @@ from tableflow_assets_tests.source.secure_broker import SecureBroker
 from tableflow_assets_tests.source.ways import USERS, Ways
 
 
-def records_of(tableflow: Tableflow, access: KafkaAccess, topic: str, by: KafkaAccess) -> DataFrame:
-    """By one access, as planned by another that may do more."""
-    identity = Log(by).identify(topic)
-    return read_records(tableflow.spark, access, Plan(identity, (OffsetRange(0, 2, 7),)))
+def records_of(tableflow: Tableflow, access: KafkaAccess, topic: str) -> DataFrame:
+    return read_in_spark(tableflow.spark, access, topic, [OffsetRange(0, 2, 7)])
 
 
 def secrets_of(access: KafkaAccess) -> list[str]:
@@ -53,7 +50,7 @@ def test_spark_reads_with_the_settings_of_the_log(
     topic = secure_broker.make_topic(records=10)
     secure_broker.allow(USERS[way], topic)
     access = ways.named(way)
-    records = records_of(tableflow, access, topic, access)
+    records = records_of(tableflow, access, topic)
     assert sorted(row.offset for row in records.collect()) == [2, 3, 4, 5, 6]
     records.explain("extended")
     shown = f"{capfd.readouterr()} {records!r} {stack.state.log_of('spark').read_text()}"
@@ -63,11 +60,9 @@ def test_spark_reads_with_the_settings_of_the_log(
     assert not [secret for secret in secrets if secret in shown]
 
 
-def failure(
-    tableflow: Tableflow, access: KafkaAccess, topic: str, by: KafkaAccess
-) -> TableflowError:
+def failure(tableflow: Tableflow, access: KafkaAccess, topic: str) -> TableflowError:
     with pytest.raises(TableflowError) as caught, named_spark_errors("shop.orders"):
-        records_of(tableflow, access, topic, by).collect()
+        records_of(tableflow, access, topic).collect()
     return caught.value
 
 
@@ -75,11 +70,8 @@ def test_what_keeps_spark_out_is_named(
     tableflow: Tableflow, stack: Stack, secure_broker: SecureBroker, ways: Ways
 ) -> None:
     topic = secure_broker.make_topic(records=10)
-    inside = KafkaAccess(secure_broker.address("inside"))
     wrong_secret = "never-the-right-word"
-    error = failure(
-        tableflow, ways.sasl("sasl", "plain", "plain-reader", wrong_secret), topic, inside
-    )
+    error = failure(tableflow, ways.sasl("sasl", "plain", "plain-reader", wrong_secret), topic)
     assert isinstance(error, AccessRefused) and "Invalid username or password" in error.problem
     assert "password" in error.next_step
     assert (
@@ -93,13 +85,13 @@ def test_what_keeps_spark_out_is_named(
         (ways.at("elsewhere", protocol="ssl"), "kafka.security.ca_file"),
         (ways.at("mutual", **security), "client_certificate_file"),
     ):
-        error = failure(tableflow, access, topic, inside)
+        error = failure(tableflow, access, topic)
         assert isinstance(error, AccessRefused) and step in error.next_step
 
     word = secure_broker.plain_users["nobody"]
     nobody = ways.sasl("sasl", "plain", "nobody", word)
     for _ in ("knows nothing of it", "knows of it"):
-        error = failure(tableflow, nobody, topic, inside)
+        error = failure(tableflow, nobody, topic)
         assert isinstance(error, TopicRefused) and "Grant Read" in error.next_step
         secure_broker.allow("nobody", topic, ("DESCRIBE",))
     assert repr(topic) in error.problem

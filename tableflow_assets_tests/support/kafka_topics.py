@@ -11,7 +11,15 @@ from typing import Any
 
 import fastavro
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+    ResourceType,
+)
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 
 PAYMENT = {
@@ -72,12 +80,22 @@ class KafkaTopic:
     def create(self, partitions: int) -> None:
         topic = NewTopic(self.name, partitions, 1, config={"retention.ms": "-1"})
         self._admin.create_topics([topic])[self.name].result(timeout=30)
+        self._wait_for_partitions(partitions)
 
     def add_partitions(self, total: int) -> None:
         self._admin.create_partitions([NewPartitions(self.name, total)])[self.name].result(30)
-        while len(self._admin.list_topics(self.name).topics[self.name].partitions) < total:
-            time.sleep(0.05)
+        self._wait_for_partitions(total)
         self._producer = self._new_producer()  # the old one would find out only after a while
+
+    def accept_any_timestamp(self) -> None:
+        """As brokers before Kafka 4 do."""
+        most = str(2**63 - 1)
+        names = ("message.timestamp.after.max.ms", "message.timestamp.before.max.ms")
+        configs = [
+            ConfigEntry(name, most, incremental_operation=AlterConfigOpType.SET) for name in names
+        ]
+        resource = ConfigResource(ResourceType.TOPIC, self.name, incremental_configs=configs)
+        self._admin.incremental_alter_configs([resource])[resource].result(30)
 
     def delete_records_before(self, partition: int, offset: int) -> None:
         """As retention does with old records."""
@@ -86,6 +104,11 @@ class KafkaTopic:
 
     def delete(self) -> None:
         self._admin.delete_topics([self.name])[self.name].result(timeout=30)
+
+    def _wait_for_partitions(self, total: int) -> None:
+        """The controller has answered; on a busy machine the broker hears of it a moment later."""
+        while len(self._admin.list_topics(self.name).topics[self.name].partitions) < total:
+            time.sleep(0.05)
 
     def _new_producer(self) -> Producer:
         return Producer(self._kafka | {"enable.idempotence": True})

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from http import HTTPStatus
 
 import pytest
 from pyiceberg.table import Table
 
+from tableflow_assets.base.boundary import Boundary, listen
 from tableflow_assets.base.errors import CommitConflict, ServerUnreachable
 from tableflow_assets.lake.catalog import RestCatalog
 from tableflow_assets.pipeline import Pipeline
 from tableflow_assets.table import commit as commits
-from tableflow_assets.table.ledger import read_ledger
+from tableflow_assets.table.ledger import PROPERTY, read_ledger
 from tableflow_assets.tableflow import Tableflow
+from tableflow_assets_tests.support.catalog_door import behind_a_door
+from tableflow_assets_tests.support.door import Answer, PassOn, Request
 from tableflow_assets_tests.support.flaky_catalog import flaky
 from tableflow_assets_tests.support.kafka_topics import PAYMENT, KafkaTopic, payments
 from tableflow_assets_tests.support.tables import (
@@ -116,6 +120,99 @@ def test_a_branch_whose_writer_is_long_gone_is_removed_by_the_next_run(
     assert set(branches_of(pipeline)) == {abandoned, alive}
     pipeline.catch_up()
     assert branches_of(pipeline) == [alive]
+
+
+# --- what is on the branch -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["append", "upsert"])
+def test_an_append_that_was_carried_out_twice_is_thrown_away_and_done_again(
+    tableflow: Tableflow, kafka_topic: KafkaTopic, mode: str
+) -> None:
+    pipeline = pipeline_of(tableflow, kafka_topic, mode=mode)
+    kafka_topic.send(PAYMENT, payments(3), partition=0, key=b"a key")
+    pipeline.catch_up()
+    kafka_topic.send(PAYMENT, payments(2, first=3), partition=0, key=b"a key")
+    times = 0
+
+    def append_again(boundary: Boundary) -> None:
+        nonlocal times
+        if boundary == "files_written" and not times:
+            times += 1
+            (branch,) = branches_of(pipeline)
+            append_newest_files_of(table_of(pipeline), branch)
+
+    listen(append_again)
+    try:
+        assert pipeline.catch_up().rows == 2
+    finally:
+        listen(None)
+    assert times == 1
+    assert ids_of(pipeline) == ([0, 1, 2, 3, 4] if mode == "append" else [4])
+    assert branches_of(pipeline) == []
+    verified(pipeline)
+
+
+def append_newest_files_of(table: Table, branch: str) -> None:
+    """As a repeated request would: the same files, and the same entry, in one more snapshot."""
+    newest = table.snapshot_by_name(branch)
+    assert newest is not None
+    assert newest.summary is not None
+    entry = {PROPERTY: newest.summary.additional_properties[PROPERTY]}
+    with (
+        table.transaction() as transaction,
+        transaction.update_snapshot(entry, branch=branch).fast_append() as update,
+    ):
+        for manifest in newest.manifests(table.io):
+            if manifest.added_snapshot_id == newest.snapshot_id:
+                for added in manifest.fetch_manifest_entry(table.io):
+                    update.append_data_file(added.data_file)
+
+
+def test_a_run_that_keeps_finding_other_rows_on_its_branch_commits_none_of_them(
+    pipeline: Pipeline,
+) -> None:
+    def append_again(boundary: Boundary) -> None:
+        if boundary == "files_written":
+            (branch,) = branches_of(pipeline)
+            append_newest_files_of(table_of(pipeline), branch)
+
+    listen(append_again)
+    try:
+        with pytest.raises(CommitConflict, match=r"2 snapshots that add 2 rows; .* 1 that add 1"):
+            pipeline.catch_up()
+    finally:
+        listen(None)
+    assert ids_of(pipeline) == [0, 1, 2]
+    assert branches_of(pipeline) == []
+    assert pipeline.catch_up().rows == 1
+    verified(pipeline)
+
+
+@pytest.mark.parametrize("mode", ["append", "upsert"])
+def test_a_gateway_that_repeats_a_request_that_adds_a_snapshot_adds_no_row(
+    tableflow: Tableflow, kafka_topic: KafkaTopic, mode: str
+) -> None:
+    pipeline = pipeline_of(tableflow, kafka_topic, mode=mode)
+    kafka_topic.send(PAYMENT, payments(3), partition=0, key=b"a key")
+    pipeline.catch_up()
+    kafka_topic.send(PAYMENT, payments(2, first=3), partition=0, key=b"a key")
+    repeated: list[int] = []
+
+    def repeat(request: Request, pass_on: PassOn) -> Answer:
+        answer = pass_on()
+        is_first = not repeated and answer.status == HTTPStatus.OK
+        if is_first and request.method == "POST" and b"add-snapshot" in request.body:
+            answer = pass_on()
+            repeated.append(answer.status)
+        return answer
+
+    with behind_a_door(tableflow, pipeline, repeat) as behind:
+        assert behind.catch_up().rows == 2
+    assert len(repeated) == 1
+    assert ids_of(pipeline) == ([0, 1, 2, 3, 4] if mode == "append" else [4])
+    assert branches_of(pipeline) == []
+    verified(pipeline)
 
 
 def _with(pipeline: Pipeline, catalog: RestCatalog) -> Pipeline:

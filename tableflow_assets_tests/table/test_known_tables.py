@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import pytest
 
-from tableflow_assets.base.errors import LedgerError
+from tableflow_assets.base.errors import LedgerError, NewerFormat
 from tableflow_assets.settings.settings import Topic
 from tableflow_assets.table.known_tables import (
     forget,
@@ -54,7 +54,22 @@ def test_a_table_made_anew_takes_the_place_of_the_old_one(tmp_path: Path) -> Non
     remember(tmp_path, ORDERS, uuid4(), "lake")
     newer = uuid4()
     remember(tmp_path, ORDERS, newer, "lake")
-    assert json.loads((tmp_path / "tables.json").read_text()) == {"lake.shop_orders": str(newer)}
+    assert remembered(tmp_path) == {"lake.shop_orders": str(newer)}
+
+
+def test_a_file_of_the_version_before_is_read(tmp_path: Path) -> None:
+    (tmp_path / "tables.json").write_text(json.dumps({"lake.shop_orders": "u"}))
+    assert remembered(tmp_path) == {"lake.shop_orders": "u"}
+    remember(tmp_path, Topic(name="other"), uuid4(), "lake")
+    assert remembered(tmp_path)["lake.shop_orders"] == "u"
+
+
+def test_a_file_of_a_newer_version_is_refused_and_stays(tmp_path: Path) -> None:
+    text = json.dumps({"version": 2, "tables": []})
+    (tmp_path / "tables.json").write_text(text)
+    with pytest.raises(NewerFormat, match="newer version of Tableflow Assets: version 2"):
+        remember(tmp_path, ORDERS, uuid4(), "lake")
+    assert (tmp_path / "tables.json").read_text() == text
 
 
 @pytest.mark.parametrize("text", ["", "no JSON", "[1]", "3", "null"])

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
-from tableflow_assets.base.errors import LedgerError, Suspended
+from tableflow_assets.base.errors import LedgerError, NewerFormat, Suspended
 from tableflow_assets.operate.rebuild import rebuild
 from tableflow_assets.pipeline import Pipeline
 from tableflow_assets.table.dropped import dropped_in_all, with_dropped
@@ -45,6 +46,41 @@ def test_an_entry_from_before_there_was_retention_can_be_read() -> None:
     document = json.loads(ENTRY.to_property())
     del document["dropped"]
     assert Entry.from_property(json.dumps(document)) == ENTRY
+
+
+def test_an_entry_of_a_thousand_partitions_and_erased_keys_stays_small() -> None:
+    """It is repeated in every snapshot, and every metadata.json has hundreds of those."""
+    ends = {partition: 1_000_000 + 7919 * partition % 50_000 for partition in range(1000)}
+    entry = replace(ENTRY, origin=dict.fromkeys(ends, 0), start=ends, end=ends)
+    assert len(entry.to_property()) < 12_000
+    assert Entry.from_property(entry.to_property()) == entry
+    hashes = [hashlib.md5(bytes([n % 256, n // 256])).hexdigest() for n in range(1000)]  # noqa: S324
+    erased = tuple(Forgotten(text, dict.fromkeys(range(12), 123_456)) for text in hashes)
+    forgetful = replace(ENTRY, forgotten=erased)
+    assert len(forgetful.to_property()) < 35_000
+    assert Entry.from_property(forgetful.to_property()) == forgetful
+
+
+def test_a_long_entry_from_before_entries_were_packed_can_be_read() -> None:
+    offsets = {str(partition): 10**9 + partition for partition in range(500)}
+    document = json.loads(ENTRY.to_property()) | {"start": offsets, "end": offsets}
+    entry = Entry.from_property(json.dumps(document))
+    assert entry.end[499] == 10**9 + 499
+    assert Entry.from_property(entry.to_property()) == entry
+
+
+def test_an_entry_of_the_version_before_can_be_read() -> None:
+    document = json.loads(ENTRY.to_property())
+    assert document.pop("version") == 1
+    assert Entry.from_property(json.dumps(document)) == ENTRY
+
+
+@pytest.mark.parametrize("newer", [{"version": 2}, {"version": 2, "epoch": 1}, {"epoch": 1}])
+def test_an_entry_of_a_newer_version_is_refused_with_the_way_on(newer: dict[str, int]) -> None:
+    text = json.dumps(json.loads(ENTRY.to_property()) | newer)
+    with pytest.raises(NewerFormat, match="written by a newer version") as caught:
+        Entry.from_property(text)
+    assert caught.value.next_step.startswith("Upgrade this deployment")
 
 
 # --- what retention dropped -------------------------------------------------------------------

@@ -9,11 +9,12 @@ out whole only if the value before it had exactly the right length.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property, reduce
+from copy import copy
+from functools import cached_property
 
 import pyarrow as pa
 from pyiceberg.types import IcebergType, NestedField
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro
 from pyspark.sql.pandas.functions import arrow_udf
@@ -27,6 +28,9 @@ from tableflow_assets.source.subject import RegisteredSchema, Subject
 
 END = b"tableflow's end."
 assert len(END) == END_BYTES  # noqa: S101  (a constant of this file)
+# Spark plans every version as an expression of its own, with all columns of the table. Beyond so many,
+# it is quicker to find out first which versions the records have.
+MOST_BRANCHES = 10
 # Spark's own formats stop at the millisecond, and depend on the session's time zone.
 TO_JSON = {
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
@@ -36,6 +40,8 @@ TO_JSON = {
 
 
 class Avro(Serialization):
+    identity_kind = "avro"
+
     def __init__(self, subject: Subject) -> None:
         self.subject: Subject = subject
         self._schemas = AvroSchemas(
@@ -43,6 +49,7 @@ class Avro(Serialization):
             [version.text for version in subject.versions],
             [dict(version.references) for version in subject.versions],
         )
+        self._read_versions: frozenset[RegisteredSchema] = frozenset(subject.versions)
 
     @property
     def is_record(self) -> bool:
@@ -57,6 +64,14 @@ class Avro(Serialization):
     def schema_id(self, data: Column) -> Column:
         return framing.known_id(data, self.subject)
 
+    def for_records(self, records: DataFrame, column: str) -> Avro:
+        if len(self.subject.versions) <= MOST_BRANCHES:
+            return self
+        versions = framing.versions_in(records, column, self.subject)
+        narrowed = copy(self)
+        narrowed._read_versions = frozenset(versions | {self.subject.latest})
+        return narrowed
+
     def parse(self, data: Column) -> Column:
         is_recursive = self._schemas.recursive
         body = self._flattened(data) if is_recursive else framing.body(data)
@@ -67,13 +82,12 @@ class Avro(Serialization):
             "mode": "PERMISSIVE",
             "enableStableIdentifiersForUnionType": "true",
         }
-
-        def branch(otherwise: Column, version: tuple[int, RegisteredSchema]) -> Column:
-            index, schema = version
-            value = from_avro(marked, writer(index), options)
-            return F.when(framing.written_with(data, schema), value).otherwise(otherwise)
-
-        return reduce(branch, enumerate(self.subject.versions), F.lit(None))
+        branches = [
+            (schema, from_avro(marked, writer(index), options))
+            for index, schema in enumerate(self.subject.versions)
+            if schema in self._read_versions
+        ]
+        return framing.by_version(data, branches)
 
     def problem(self, data: Column, parsed: Column) -> Column:
         is_whole = F.coalesce(parsed["end"] == F.lit(END), F.lit(False))

@@ -38,6 +38,8 @@ class _Json(Serialization):
 class Json(_Json):
     """Any JSON value; its column holds the text as it was sent."""
 
+    identity_kind = "json"
+
     def type(self, builder: ColumnBuilder) -> IcebergType:
         return StringType()
 
@@ -55,6 +57,7 @@ class JsonWithSchema(_Json):
     """JSON written with any version of one subject."""
 
     subject: Subject
+    identity_kind = "json_schema"
 
     def __init__(self, subject: Subject) -> None:
         self.subject = subject

@@ -26,6 +26,7 @@ class Protobuf(Serialization):
     """Messages of one type: by default the first of the newest version."""
 
     subject: Subject
+    identity_kind = "protobuf"
 
     def __init__(self, subject: Subject, message: str | None = None) -> None:
         self.subject = subject

@@ -1,13 +1,15 @@
 """The sensor that retries catalogs which were unreachable, or missed a commit made on the command line."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import chain
 from json import dumps
 
 import dagster as dg
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from tableflow_assets.base.errors import TableflowError
+from tableflow_assets.base.faults import each_apart
 from tableflow_assets.defs.catalogs.assets import catalog_key
 from tableflow_assets.defs.connected import connected_publisher
 from tableflow_assets.defs.our_runs import RUN_TAG, Config, in_one_process, is_under_way
@@ -40,9 +42,8 @@ def unpublished_tables_sensor(
     ) -> dg.SensorResult | dg.SkipReason:
         last_tick, now = _read_cursor(context.cursor), time.time()
         try:
-            behind = _behind(
-                connected_publisher(settings, tableflow_catalog), tables, context.instance
-            )
+            publisher = connected_publisher(settings, tableflow_catalog)
+            behind = _behind(publisher, tables, context.instance, context.log.error)
         except TableflowError as error:
             return dg.SkipReason(str(error))
         waiting = {name: last_tick.get(name, Waiting(since=now)) for name in behind}
@@ -81,7 +82,10 @@ class Waiting(BaseModel):
 
 
 def _behind(
-    publisher: Publisher, tables: Sequence[ManagedTable], instance: dg.DagsterInstance
+    publisher: Publisher,
+    tables: Sequence[ManagedTable],
+    instance: dg.DagsterInstance,
+    tell: Callable[[str], None],
 ) -> list[str]:
     """The catalogs that have not been told about the newest state of one of their tables.
 
@@ -92,15 +96,19 @@ def _behind(
         for catalog in publisher.catalogs
         if instance.get_latest_materialization_event(catalog_key(catalog.name)) is None
     ]
-    names: dict[str, None] = {}
-    for topic in tables:
+
+    def behind_with(topic: ManagedTable) -> list[str]:
         table = publisher.owner.find(topic.table)
-        if table is not None and table.current_snapshot() is not None:
-            shown_in = [
-                catalog.name for catalog in publisher.catalogs_of(topic) if catalog.name in new
-            ]
-            names |= dict.fromkeys([*publisher.not_told(topic, table), *shown_in])
-    return list(names)
+        if table is None or table.current_snapshot() is None:
+            return []
+        shown_in = [catalog.name for catalog in publisher.catalogs_of(topic) if catalog.name in new]
+        return [*publisher.not_told(topic, table), *shown_in]
+
+    state_dir = publisher.settings.state_dir
+    outcomes = each_apart(tables, lambda topic: topic.name, behind_with, state_dir)
+    for name, failure in outcomes.failures.items():
+        tell(f"{name}: {failure}")
+    return list(dict.fromkeys(chain.from_iterable(outcomes.answers.values())))
 
 
 def _why_nothing(waiting: dict[str, Waiting]) -> str:

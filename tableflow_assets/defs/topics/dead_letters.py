@@ -51,8 +51,8 @@ def dead_letter_rate_check(topic: Topic, settings: Settings) -> dg.AssetChecksDe
         name=RATE_CHECK_NAME,
         asset=key,
         description=(
-            "The share of dead letters in what the newest run has read: a warning if there is any,"
-            f" an error above {topic.dead_letter_threshold:.2%}."
+            "A warning while any dead letter waits; an error if their share in what the newest run has"
+            f" read is above {topic.dead_letter_threshold:.2%}."
         ),
     )
     def dead_letter_rate(tableflow_catalog: IcebergCatalogResource) -> dg.AssetCheckResult:
@@ -61,7 +61,8 @@ def dead_letter_rate_check(topic: Topic, settings: Settings) -> dg.AssetChecksDe
         has_rows = table is not None and table.current_snapshot() is not None
         run = newest_run(client, topic, table) if table is not None and has_rows else None
         letters, offsets = (run.letters, run.offsets) if run else ({}, 0)
-        return check_result(_evaluation(key, topic, letters, offsets))
+        waiting = _waiting(client, topic, table) if table is not None and has_rows else 0
+        return check_result(_evaluation(key, topic, letters, offsets, waiting))
 
     return dead_letter_rate
 
@@ -81,14 +82,14 @@ def report_dead_letters(
     if not records:
         return
     by_class: Mapping[str, int] = {}
+    client = catalog.client()
+    table = _committed_table(client, topic)
     if dead:
-        client = catalog.client()
-        table = _committed_table(client, topic)
         by_class = _of_run(client, topic, table, dead)
         about = _materialized(client, topic, table, done)
         context.log_event(dg.AssetMaterialization(asset_key=key, metadata=about))
     # Any: the type hints of `log_event` do not know evaluations.
-    evaluation: Any = _evaluation(key, topic, by_class, records)
+    evaluation: Any = _evaluation(key, topic, by_class, records, _waiting(client, topic, table))
     context.log_event(evaluation)
 
 
@@ -97,6 +98,12 @@ def _committed_table(catalog: RestCatalog, topic: Topic) -> Table:
     if table is None:
         raise AssertionError(f"{topic.table} was committed to and is not in the catalog")
     return table
+
+
+def _waiting(catalog: RestCatalog, topic: Topic, table: Table) -> int:
+    """All that wait to be replayed, whichever run has found them."""
+    classes = letters_of(catalog, topic, table).classes()
+    return sum(error_class.waiting for error_class in classes)
 
 
 def _of_run(catalog: RestCatalog, topic: Topic, table: Table, dead: int) -> Mapping[str, int]:
@@ -133,22 +140,37 @@ def _materialized(
 
 
 def _evaluation(
-    key: dg.AssetKey, topic: Topic, by_class: Mapping[str, int], records: int
+    key: dg.AssetKey, topic: Topic, by_class: Mapping[str, int], records: int, waiting: int
 ) -> dg.AssetCheckEvaluation:
     dead = sum(by_class.values())
     rate = dead / records if records else 0.0
     is_error = rate > topic.dead_letter_threshold
     reasons = [f"{name} ({n}): {explanation(name)}" for name, n in by_class.items() if name]
+    listing = f"tableflow dead-letters list {topic.name}"
     return dg.AssetCheckEvaluation(
         key,
         RATE_CHECK_NAME,
-        passed=not dead,
+        passed=not dead and not waiting,
         severity=dg.AssetCheckSeverity.ERROR if is_error else dg.AssetCheckSeverity.WARN,
-        description=" ".join([f"{dead} of {records} could not be read.", *sorted(reasons)]),
+        description=" ".join(
+            [
+                f"{dead} of {records} could not be read.",
+                *sorted(reasons),
+                *(
+                    [f"{waiting} {'waits' if waiting == 1 else 'wait'}: {listing}"]
+                    if waiting
+                    else []
+                ),
+            ]
+        ),
         metadata={
             "rate": rate,
             "threshold": topic.dead_letter_threshold,
             "dead_letters": dead,
             "records": records,
+            "waiting": waiting,
+            "letters": dg.MetadataValue.asset(key),
+            "list": dg.MetadataValue.md(f"`{listing}`"),
+            "replay": dg.MetadataValue.md(f"`tableflow dead-letters replay {topic.name}`"),
         },
     )

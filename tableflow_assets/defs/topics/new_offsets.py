@@ -1,15 +1,25 @@
 """The sensor that launches runs where a log is ahead of its table and no run is working on it yet."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from json import dumps
 
 import dagster as dg
 from pydantic import TypeAdapter, ValidationError
 from pyiceberg.table import Table
 
-from tableflow_assets.base.errors import DataLoss, LedgerError, ServerUnreachable, TableflowError
+from tableflow_assets.base.errors import (
+    DataLoss,
+    LedgerError,
+    ServerUnreachable,
+    TableflowError,
+    TableOfAnother,
+    TopicNotFound,
+)
+from tableflow_assets.base.faults import named_faults
 from tableflow_assets.defs.metadata import offsets_metadata
 from tableflow_assets.defs.names import CHECK_NAME, table_key, topic_key
 from tableflow_assets.defs.our_runs import RUN_TAG, Config, in_one_process, is_under_way
@@ -19,12 +29,13 @@ from tableflow_assets.defs.resources import IcebergCatalogResource, KafkaResourc
 from tableflow_assets.defs.topics.checks import suspension_evaluation
 from tableflow_assets.lake.catalog import RestCatalog
 from tableflow_assets.settings.settings import Settings, Topic
-from tableflow_assets.source.discovery import discover
+from tableflow_assets.source.discovery import discover, prefer
 from tableflow_assets.source.log import Log, Offsets
-from tableflow_assets.source.plan import plan
+from tableflow_assets.source.plan import plan, refuse_another_cluster
 from tableflow_assets.table.known_tables import refuse_a_vanished_table
 from tableflow_assets.table.ledger import read_ledger
 from tableflow_assets.table.suspension import Suspension, suspend_if_possible, suspension_of
+from tableflow_assets.table.whose import refuse_table_of_another
 
 SENSOR_NAME = "new_offsets"
 # Dagster's daemon ticks every 5 s. We keep looking within a tick, so that new records need not wait
@@ -87,7 +98,8 @@ def new_offsets_sensor(
         try:
             sightings = _read_cursor(context.cursor)
             log, catalog = tableflow_kafka.log(), tableflow_catalog.client()
-            look = _Look(log, catalog, settings, topics, sightings, in_one_process(context))
+            config, tell = in_one_process(context), context.log.error
+            look = _Look(log, catalog, settings, topics, sightings, config, tell)
             if discover(settings, look.log):
                 reload_definitions(settings, _location(context))
             while True:
@@ -116,10 +128,15 @@ class _Look:
     topics: Sequence[Topic]
     seen: dict[str, Sighting]
     run_config: Config
+    tell: Callable[[str], None]
     moved: dict[str, Offsets] = field(default_factory=dict)  # since the last tick
     # Suspended or resumed; also None for a table that is seen with rows for the first time.
     turned: dict[str, Suspension | None] = field(default_factory=dict)
     trouble: dict[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def cluster_id(self) -> str:
+        return self.log.cluster_id()
 
     def once(self, busy: bool) -> dg.SensorResult:
         ends = self.log.ends(topic.name for topic in self.topics)
@@ -131,13 +148,14 @@ class _Look:
                 continue
             last = self.seen.get(topic.name, Sighting())
             try:
-                sighting = self._look_at(
-                    topic, ends[topic.name], last, now, topic.name == doubted_topic
-                )
+                with named_faults(topic.name, self.settings.state_dir):
+                    sighting = self._look_at(
+                        topic, ends[topic.name], last, now, topic.name == doubted_topic
+                    )
             except ServerUnreachable:
                 raise
             except TableflowError as error:  # this table's own; the others go on
-                self.trouble[topic.name] = error.problem
+                self._note(topic, error)
                 self.seen[topic.name] = replace(last, asked_at=now)
                 continue
             if sighting.suspended != last.suspended or last.committed <= 0 < sighting.committed:
@@ -152,6 +170,16 @@ class _Look:
             cursor=dumps({name: asdict(sighting) for name, sighting in self.seen.items()}),
             asset_events=[*self._observations(), *self._evaluations()],
         )
+
+    def _note(self, topic: Topic, error: TableflowError) -> None:
+        """Once a tick, which looks several times."""
+        if self.trouble.get(topic.name) == error.problem:
+            return
+        self.trouble[topic.name] = error.problem
+        self.tell(f"{topic.name}: {error}")
+        if isinstance(error, TableOfAnother):
+            with suppress(TopicNotFound):
+                prefer(self.settings, self.log, error.owner)
 
     def _longest_unasked(self, ends: Mapping[str, Offsets], now: float) -> str | None:
         last_asked = {
@@ -190,8 +218,10 @@ class _Look:
     ) -> Offsets | Suspension:
         """The offsets it has committed, or why the topic is suspended, possibly as of now."""
         table = self.catalog.find(topic.table)
-        if table is not None and (suspension := suspension_of(table, topic)):
-            return suspension
+        if table is not None:
+            refuse_table_of_another(table, topic)
+            if suspension := suspension_of(table, topic):
+                return suspension
         try:
             return self._committed(topic, table, end, is_doubted)
         except (LedgerError, DataLoss) as error:
@@ -209,6 +239,7 @@ class _Look:
         if table is None or table.current_snapshot() is None:
             return {}  # an empty topic gets its table with its first record
         ledger = read_ledger(table)
+        refuse_another_cluster(topic.name, self.cluster_id, ledger)
         if is_doubted or any(ledger.committed.get(p, 0) > offset for p, offset in end.items()):
             plan(self.log, self.log.identify(topic.name), ledger)  # raises what is wrong
         return ledger.committed

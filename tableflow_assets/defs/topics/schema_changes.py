@@ -1,11 +1,15 @@
 """The sensor that notices new schema versions before the first record that uses them."""
 
-from collections.abc import Mapping, Sequence
-from json import JSONDecodeError, dumps, loads
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from json import dumps
 
 import dagster as dg
+from pydantic import TypeAdapter, ValidationError
 
 from tableflow_assets.base.errors import TableflowError
+from tableflow_assets.base.faults import each_apart
 from tableflow_assets.defs.names import table_key, topic_key
 from tableflow_assets.defs.our_runs import RUN_TAG, Config, in_one_process
 from tableflow_assets.defs.partitions import current_window
@@ -20,6 +24,17 @@ SENSOR_NAME = "schema_changes"
 INTERVAL_SECONDS = 15
 
 Versions = Mapping[str, int]  # by subject; a subject that the registry lacks is left out
+
+
+@dataclass(frozen=True)
+class Change:
+    """What the registry says of one topic, and what follows from it."""
+
+    topic: Topic
+    versions: Versions
+    events: Sequence[dg.AssetObservation | dg.AssetCheckEvaluation] = ()
+    is_evolved: bool = False
+    is_launched: bool = False
 
 
 def schema_changes_sensor(topics: Sequence[Topic], settings: Settings) -> dg.SensorDefinition:
@@ -39,36 +54,24 @@ def schema_changes_sensor(topics: Sequence[Topic], settings: Settings) -> dg.Sen
     ) -> dg.SensorResult | dg.SkipReason:
         known_versions = _read_cursor(context.cursor)
         try:
-            versions = _versions(topics, tableflow_registry.client())
-            changed_topics = [
-                topic for topic in topics if _has_changed(topic, known_versions, versions)
-            ]
-            # A subject seen for the first time belongs to a table that is current or not yet created.
-            evolved_topics = [
-                topic for topic in changed_topics if known_versions.keys() & _subjects(topic)
-            ]
-            launched_topics = (
-                _not_suspended(evolved_topics, tableflow_catalog.client(), settings)
-                if evolved_topics
-                else []
+            look = _Look(
+                known_versions, tableflow_registry.client(), tableflow_catalog.client(), settings
             )
-            evaluations = [
-                schema_evaluation(
-                    topic, tableflow_registry.client(), tableflow_catalog.client(), settings
-                )
-                for topic in evolved_topics
-            ]
+            found = each_apart(topics, lambda topic: topic.name, look.at, settings.state_dir)
         except TableflowError as error:
             return dg.SkipReason(str(error))
-        config = in_one_process(context)
+        for name, failure in found.failures.items():
+            context.log.error(f"{name}: {failure}")
+        changes, config = found.answers.values(), in_one_process(context)
+        launched = [change.topic for change in changes if change.is_launched]
         return dg.SensorResult(
-            run_requests=[_request(topic, settings.namespace, config) for topic in launched_topics],
-            skip_reason=None if launched_topics else _why_nothing(topics, evolved_topics),
-            cursor=dumps(versions),
-            asset_events=[
-                *(_observation(topic, versions) for topic in changed_topics),
-                *evaluations,
-            ],
+            run_requests=[_request(topic, settings.namespace, config) for topic in launched],
+            skip_reason=None if launched else _why_nothing(topics, changes, found.failures),
+            # What could not be looked at stays as it was: the next tick looks again.
+            cursor=dumps(
+                {**_kept(known_versions, topics, found.failures), **_versions_of(changes)}
+            ),
+            asset_events=[event for change in changes for event in change.events],
         )
 
     return schema_changes
@@ -79,24 +82,50 @@ def _subjects(topic: Topic) -> list[str]:
     return [name for name in (topic.value_subject, topic.key_subject) if name]
 
 
-def _versions(topics: Sequence[Topic], registry: Registry) -> Versions:
+def _kept(known: Versions, topics: Sequence[Topic], failures: Collection[str]) -> Versions:
+    subjects = {name for topic in topics if topic.name in failures for name in _subjects(topic)}
+    return {name: version for name, version in known.items() if name in subjects}
+
+
+def _versions_of(changes: Iterable[Change]) -> Versions:
+    return {name: version for change in changes for name, version in change.versions.items()}
+
+
+class _Look:
     """Topics may share a subject; each is requested once."""
-    names = dict.fromkeys(name for topic in topics for name in _subjects(topic))
-    latest = {name: registry.latest_version(name) for name in names}
-    return {name: version for name, version in latest.items() if version is not None}
+
+    def __init__(
+        self, known: Versions, registry: Registry, catalog: RestCatalog, settings: Settings
+    ) -> None:
+        self._known, self._registry = known, registry
+        self._catalog, self._settings = catalog, settings
+        self._latest = cache(registry.latest_version)
+
+    def at(self, topic: Topic) -> Change:
+        latest = {name: self._latest(name) for name in _subjects(topic)}
+        versions = {name: version for name, version in latest.items() if version is not None}
+        if not _has_changed(topic, self._known, versions):
+            return Change(topic, versions)
+        observation = _observation(topic, versions)
+        # A subject seen for the first time belongs to a table that is current or not yet created.
+        if not self._known.keys() & _subjects(topic):
+            return Change(topic, versions, [observation])
+        # `tableflow resume` gives a suspended table its new columns; a run before that would only fail.
+        suspension = find_suspension(self._catalog, topic, self._settings.state_dir)
+        evaluation = schema_evaluation(topic, self._registry, self._catalog, self._settings)
+        return Change(
+            topic,
+            versions,
+            [observation, evaluation],
+            is_evolved=True,
+            is_launched=suspension is None,
+        )
 
 
 def _has_changed(topic: Topic, known_versions: Versions, versions: Versions) -> bool:
     return any(
         name in versions and known_versions.get(name) != versions[name] for name in _subjects(topic)
     )
-
-
-def _not_suspended(
-    topics: Sequence[Topic], catalog: RestCatalog, settings: Settings
-) -> list[Topic]:
-    """`tableflow resume` gives a table its new columns; a run before that would only fail."""
-    return [t for t in topics if find_suspension(catalog, t, settings.state_dir) is None]
 
 
 def _observation(topic: Topic, versions: Versions) -> dg.AssetObservation:
@@ -115,14 +144,17 @@ def _request(topic: Topic, namespace: str, run_config: Config) -> dg.RunRequest:
     )
 
 
-def _why_nothing(topics: Sequence[Topic], suspended: Sequence[Topic]) -> str:
-    if suspended:
-        return f"new schema versions of suspended topics: {', '.join(t.name for t in suspended)}"
-    return f"{len(topics)} topics, no new schema version"
+def _why_nothing(
+    topics: Sequence[Topic], changes: Iterable[Change], failures: Mapping[str, TableflowError]
+) -> str:
+    parts = [f"{name}: {failure.problem}" for name, failure in failures.items()]
+    if suspended := [change.topic.name for change in changes if change.is_evolved]:
+        parts.append(f"new schema versions of suspended topics: {', '.join(suspended)}")
+    return "; ".join(parts) or f"{len(topics)} topics, no new schema version"
 
 
 def _read_cursor(text: str | None) -> dict[str, int]:
     try:
-        return dict(loads(text or "{}"))
-    except (JSONDecodeError, TypeError, ValueError):
-        return {}
+        return TypeAdapter(dict[str, int]).validate_json(text or "{}")
+    except ValidationError:
+        return {}  # written by another version

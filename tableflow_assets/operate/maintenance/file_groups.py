@@ -17,9 +17,9 @@ from pyiceberg.transforms import BucketTransform, DayTransform, HourTransform
 from tableflow_assets.decode.column_names import KAFKA_COLUMN
 from tableflow_assets.settings.layout_terms import in_sql
 from tableflow_assets.settings.managed_table import ManagedTable
+from tableflow_assets.source.timestamps import EPOCH
 from tableflow_assets.table.layout_fields import time_column
 from tableflow_assets.table.windows import (
-    EPOCH,
     bound_moment,
     partition_moment,
     window_start,

@@ -6,8 +6,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from pyiceberg.io import FileIO
 from pyiceberg.manifest import (
     DataFile,
@@ -112,6 +110,9 @@ def _written_by(snapshot: Snapshot, io: FileIO) -> Iterator[ManifestEntry]:
 
 
 def _mark(deleted_rows: dict[str, BitMap64], file: DataFile, io: FileIO) -> None:
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
     is_ours = file.content == DataFileContent.POSITION_DELETES
     if not is_ours or file.file_format != FileFormat.PARQUET:
         raise MirrorError(

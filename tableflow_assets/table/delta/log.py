@@ -10,8 +10,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-import pyarrow.parquet as pq
-
 from tableflow_assets.base.errors import MirrorError
 from tableflow_assets.table.delta.store import Store
 
@@ -166,6 +164,8 @@ class DeltaLog:
         return [int(match[1]) for name in self.all_files if (match := _CHECKPOINT.fullmatch(name))]
 
     def _checkpointed(self) -> list[Action]:
+        import pyarrow.parquet as pq  # slow to load, and most commands read no checkpoint
+
         name = checkpoint_name(self.checkpoint)
         content = self.store.read(name)
         if content is None:

@@ -8,19 +8,21 @@ from __future__ import annotations
 
 import io
 import json
-from typing import Any
-
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
+from typing import TYPE_CHECKING, Any
 
 from tableflow_assets.table.delta.log import LAST_CHECKPOINT, checkpoint_name, checksum_name
 from tableflow_assets.table.delta.store import Store
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
 
 SIDECARS = "sidecar"
 
 
 def write_shortcuts(store: Store, version: int) -> None:
+    import pyarrow.parquet as pq
+
     content = store.read(checkpoint_name(version))
     if content is None:  # trimmed already, after a newer one
         return
@@ -34,6 +36,8 @@ def write_shortcuts(store: Store, version: int) -> None:
 
 def _checksum(checkpoint: pq.ParquetFile) -> dict[str, Any]:
     """Readers take the columns and features from here."""
+    import pyarrow.compute as pc
+
     table = checkpoint.read(columns=["add.size", "metaData", "protocol"])
     sizes = pc.struct_field(table["add"], "size")
     return {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from pyiceberg.table import Table
 from pyspark.sql import DataFrame
 
@@ -14,6 +16,15 @@ from tableflow_assets.table.keyed.changes import (
     rows_of_changes,
 )
 from tableflow_assets.table.ledger import Entry
+from tableflow_assets.table.written import Written
+
+
+@dataclass(frozen=True)
+class AppliedChanges:
+    """A batch on its branch."""
+
+    keys_changed: KeysPerWindow
+    written: Written
 
 
 def append_changes(
@@ -23,20 +34,21 @@ def append_changes(
     table: Table,
     branch: str,
     entry: Entry,
-) -> KeysPerWindow:
+) -> AppliedChanges:
     """``changes``: decoded records, in any order, on top of the rows that the branch has."""
     with last_change_of_every_key(
         handle.spark, changes, keys_at_most, handle.spec.window
     ) as last_changes:
         in_spark = commits.branch_in_spark(handle.spark_table, branch)
         target = Branch(handle.catalog, table, branch, in_spark)
-        rows = rows_of_changes(handle.spark, last_changes, target)
+        left = rows_of_changes(handle.spark, last_changes, target)
         commits.append_to_branch(
-            rows,
+            left.rows,
             handle.spark_table,
             branch,
             entry,
             gather=True,
             fanout=handle.spec.has_few_partitions,
         )
-        return last_changes.per_window
+        written = Written(left.count, snapshots=2 if left.has_deleted else 1)
+        return AppliedChanges(last_changes.per_window, written)

@@ -47,11 +47,13 @@ class KeyChanges:
 
     ``LATEST``: the key's largest timestamp in that partition of the batch. ``IS_LAST``: whether it is
     the key's last change of all, as far as the batch can tell. ``hashes``: of the keys, in hex; None if
-    they are too many to be written out in a query.
+    they are too many to be written out in a query. ``rows_left``: how many
+    keys the batch leaves with a row, as far as it can tell.
     """
 
     last: DataFrame
     count: int
+    rows_left: int
     hashes: tuple[str, ...] | None
     per_window: KeysPerWindow
 
@@ -84,16 +86,16 @@ def last_change_of_every_key(
         .drop("__nth")
     )
     with persisted(last) as cached:
-        count, hashes, per_window = _counted(cached, window, are_few=keys_at_most <= FEW_KEYS)
+        counted = _counted(cached, window, are_few=keys_at_most <= FEW_KEYS)
         # By name: the rows carry an observation, and Spark accepts such rows only once in a join.
         with named_view(spark, cached) as view:
-            yield KeyChanges(spark.table(view), count, hashes, per_window)
+            yield KeyChanges(spark.table(view), *counted)
 
 
 def _counted(
     changes: DataFrame, window: str, *, are_few: bool
-) -> tuple[int, tuple[str, ...] | None, KeysPerWindow]:
-    """How many changes there are, the hashes of their keys, and how many keys changed per window.
+) -> tuple[int, int, tuple[str, ...] | None, KeysPerWindow]:
+    """How many changes there are and rows they leave, the hashes of their keys, and the keys per window.
 
     All in one query where they are few: small batches cost as much as they take queries.
     """
@@ -106,6 +108,7 @@ def _counted(
         .agg(
             F.count("*").alias("changes"),
             F.count_if(IS_LAST).alias("keys"),
+            F.count_if(F.col(IS_LAST) & ~F.col(DELETED)).alias("rows_left"),
             (F.collect_set(key_hash) if are_few else F.array()).alias("hashes"),
         )
         .collect()
@@ -116,16 +119,27 @@ def _counted(
         hashes = {row[0] for row in changes.select(key_hash).distinct().collect()}
     return (
         count,
+        sum(row["rows_left"] for row in windows),
         tuple(sorted(hashes)) if count <= KEYS_IN_A_QUERY else None,
         tuple((datetime.fromisoformat(row["at"]), row["keys"]) for row in windows if row["keys"]),
     )
 
 
-def rows_of_changes(spark: SparkSession, changes: KeyChanges, branch: Branch) -> DataFrame:
-    """Delete the rows of changed keys from the branch; return the rows that are still to be appended."""
+@dataclass(frozen=True)
+class RowsOfChanges:
+    """The rows that are still to be appended; ``has_deleted``: the branch has one more snapshot by now."""
+
+    rows: DataFrame
+    count: int
+    has_deleted: bool
+
+
+def rows_of_changes(spark: SparkSession, changes: KeyChanges, branch: Branch) -> RowsOfChanges:
+    """Delete the rows of changed keys from the branch."""
     where = _bucket_filter(changes)
     keys = _keys_with_a_row(spark, changes, branch, where)
     # Fixed before the delete: computed again after it, they would find the rows gone.
+    at_hand = None
     if changes.count <= PLACES_AT_HAND:
         at_hand = keys.toArrow()
         keys = spark.createDataFrame(at_hand) if at_hand.num_rows else keys
@@ -133,21 +147,21 @@ def rows_of_changes(spark: SparkSession, changes: KeyChanges, branch: Branch) ->
     else:
         keys = keys.localCheckpoint()
         replaced, otherwise, old_layout = keys.agg(*map(F.count_if, FLAGS)).collect()[0]
-        fit = 0 < replaced <= PLACES_AT_HAND and not old_layout
-        at_hand = keys.filter("is_replaced").toArrow() if fit else None
-    if replaced and at_hand is not None and not old_layout:
-        places = at_hand.filter(at_hand["is_replaced"]).select(["_file", "_pos", "key_hash"])
-        mark_deleted(branch.catalog, branch.table, branch.name, places)
-    elif replaced:
+    if replaced > PLACES_AT_HAND or (replaced and old_layout):
         _delete(spark, keys.filter("is_replaced"), branch.in_spark, where)
+    elif replaced:
+        rows = keys.filter("is_replaced").toArrow() if at_hand is None else at_hand
+        places = rows.filter(rows["is_replaced"]).select(["_file", "_pos", "key_hash"])
+        mark_deleted(branch.catalog, branch.table, branch.name, places)
     last_changes = changes.last.filter(IS_LAST)
     if otherwise:
         last_changes = _with_overrides(changes.last, keys.filter("is_otherwise"))
+    left = last_changes.filter(~F.col(DELETED))
     kafka = F.col("_kafka").withField("key_timestamp", F.col(LATEST))
-    return (
-        last_changes.filter(~F.col(DELETED))
-        .withColumn("_kafka", kafka)
-        .drop(DELETED, LATEST, IS_LAST)
+    return RowsOfChanges(
+        rows=left.withColumn("_kafka", kafka).drop(DELETED, LATEST, IS_LAST),
+        count=left.count() if otherwise else changes.rows_left,
+        has_deleted=bool(replaced),
     )
 
 

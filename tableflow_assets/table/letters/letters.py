@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import reduce
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -201,8 +200,8 @@ def without_letters(
 def see_again(spark: SparkSession, dead_table: str, entry: Entry) -> None:
     """Update ``last_seen`` of the letters in the offsets that the entry passes over."""
     passed_over = [
-        f"(partition = {p} AND offset >= {entry.start.get(p, 0)} AND offset < {end})"
-        for p, end in sorted(entry.end.items())
+        f"(partition = {p} AND offset >= {start} AND offset < {end})"
+        for p, (start, end) in entry.read.items()
     ]
     spark.sql(
         f"UPDATE {dead_table} SET last_seen = current_timestamp()"  # noqa: S608  (as above)
@@ -212,11 +211,9 @@ def see_again(spark: SparkSession, dead_table: str, entry: Entry) -> None:
 
 def _message(problem: Column) -> Column:
     classes = [*EXPLAINED, *(f"{KEY_PREFIX}{name}" for name in EXPLAINED)]
-
-    def branch(otherwise: Column, name: str) -> Column:
-        return F.when(problem == name, explanation(name)).otherwise(otherwise)
-
-    return reduce(branch, classes, F.lit(None).cast("string"))
+    pairs = (text for name in classes for text in (name, explanation(name)))
+    explained = F.create_map(*map(F.lit, pairs))
+    return F.try_element_at(explained, problem)
 
 
 def _of_table(entry: Entry, prefix: str = "") -> str:
@@ -227,8 +224,8 @@ def _of_table(entry: Entry, prefix: str = "") -> str:
 
 def _in_range(entry: Entry, prefix: str) -> str:
     """The entry's offsets, so that the files of older letters need not be read."""
-    first = min(entry.start.values(), default=0)
-    end = max(entry.end.values(), default=0)
+    first = min((start for start, _ in entry.read.values()), default=0)
+    end = max((end for _, end in entry.read.values()), default=0)
     return f"{prefix}offset >= {first} AND {prefix}offset < {end}"
 
 

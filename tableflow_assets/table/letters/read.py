@@ -13,13 +13,16 @@ from typing import Any, cast
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.expressions import (
+    AlwaysFalse,
     AlwaysTrue,
     And,
     BooleanExpression,
     EqualTo,
     GreaterThanOrEqual,
+    LessThan,
+    Or,
 )
-from pyiceberg.table import Table
+from pyiceberg.table import DataScan, Table
 
 from tableflow_assets.decode.problems import explanation
 from tableflow_assets.lake.catalog import RestCatalog
@@ -28,6 +31,8 @@ from tableflow_assets.table.ledger import Entry, Ledger, read_entries, read_ledg
 
 # Their constructors accept a column's name, but their type hints do not say so.
 _EqualTo, _GreaterThanOrEqual = cast(Any, (EqualTo, GreaterThanOrEqual))
+_LessThan = cast(Any, LessThan)
+MOST_RANGES = 32  # of offsets in a filter: each file's statistics are compared with all of them
 STATES = ("waiting", "replayed", "skipped")
 LISTED = ("partition", "offset", "timestamp", "error", "schema_id", "run_id")
 SEEN = ("first_seen", "last_seen")
@@ -168,11 +173,31 @@ def kept_ahead(catalog: RestCatalog, topic: Topic, entry: Entry) -> int:
     dead = catalog.find(topic.dead_letter_table)
     if dead is None:
         return 0
-    of_table = And(_EqualTo("topic_id", entry.topic_id), _EqualTo("lineage", entry.lineage))
-    first = _GreaterThanOrEqual("offset", min(entry.start.values(), default=0))
-    columns = ("partition", "offset")
-    letters = dead.scan(row_filter=And(of_table, first), selected_fields=columns).to_arrow()
+    letters = scan_of(dead, entry).to_arrow()
     return int(pc.sum(_between(letters, entry.start, entry.end)).as_py() or 0)
+
+
+def scan_of(dead: Table, entry: Entry) -> DataScan:
+    """The places of the letters in the offsets that the entry has read, and perhaps of some others."""
+    of_table = And(_EqualTo("topic_id", entry.topic_id), _EqualTo("lineage", entry.lineage))
+    where = And(of_table, _in_offsets(entry.read))
+    return dead.scan(row_filter=where, selected_fields=("partition", "offset"))
+
+
+def _in_offsets(read: Mapping[int, tuple[int, int]]) -> BooleanExpression:
+    """So that the files of other letters need not be read: exact, unless that would be too long."""
+    if len(read) <= MOST_RANGES:
+        parts = (
+            And(
+                _EqualTo("partition", partition),
+                _GreaterThanOrEqual("offset", start),
+                _LessThan("offset", end),
+            )
+            for partition, (start, end) in read.items()
+        )
+        return Or(AlwaysFalse(), AlwaysFalse(), *parts)
+    starts, ends = zip(*read.values(), strict=True)
+    return And(_GreaterThanOrEqual("offset", min(starts)), _LessThan("offset", max(ends)))
 
 
 def _of_class(error: str | None) -> BooleanExpression | None:
@@ -197,9 +222,12 @@ def _are_dropped(letters: pa.Table, entry: Entry) -> pa.Array:
 
 
 def _between(letters: pa.Table, start: Mapping[int, int], end: Mapping[int, int]) -> pa.Array:
-    mask = pa.array([False] * len(letters), pa.bool_())
-    for partition, to in end.items():
-        offset = letters["offset"]
-        is_in = pc.and_(pc.greater_equal(offset, start.get(partition, 0)), pc.less(offset, to))
-        mask = pc.or_(mask, pc.and_(pc.equal(letters["partition"], partition), is_in))
-    return mask
+    """One look for all partitions, of which there may be thousands."""
+    at = pc.index_in(letters["partition"], value_set=pa.array(list(end), pa.int32()))
+    starts = pa.array([start.get(partition, 0) for partition in end], pa.int64())
+    ends = pa.array(list(end.values()), pa.int64())
+    offset = letters["offset"]
+    is_in = pc.and_(
+        pc.greater_equal(offset, pc.take(starts, at)), pc.less(offset, pc.take(ends, at))
+    )
+    return pc.fill_null(is_in, False)

@@ -26,6 +26,7 @@ from tableflow_assets_tests.defs.dagster_world import (
     settings_on,
 )
 from tableflow_assets_tests.publish.worlds.glue import GlueWorld
+from tableflow_assets_tests.support.crashes import break_the_look_at
 from tableflow_assets_tests.support.kafka_topics import PAYMENT, KafkaTopic
 
 CHECK = "published_to_analytics"
@@ -154,6 +155,22 @@ def test_what_others_commit_is_published_too(shown: Shown, clock: Clock) -> None
     assert len(shown.tick()) == 1
     shown.materialize_the_catalog()
     assert shown.check().passed
+
+
+def test_a_table_that_crashes_the_look_at_it_holds_up_no_other(
+    shown: Shown, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown.run()
+    (topic,) = shown.world.topics
+    break_the_look_at("broken", monkeypatch)
+    tables = (topic.model_copy(update={"name": "broken"}), topic)
+    sensor = unpublished_tables_sensor(tables, shown.world.settings)
+    tick = shown.world._tick(sensor, None, {})
+    clock.now += 31
+    tick = shown.world._tick(sensor, tick.cursor, {})
+    assert [request.asset_selection for request in tick.run_requests or []] == [
+        [catalog_key("analytics")]
+    ]
 
 
 def test_a_table_that_is_not_ours_stays_and_the_run_says_why(shown: Shown) -> None:

@@ -39,6 +39,16 @@ def test_a_run_reports_what_it_passed_over_and_how_bad_that_is(
     assert warned.severity == dg.AssetCheckSeverity.WARN
     assert "1 of 6 could not be read. not_confluent_framed (1)" in str(warned.description)
 
+    # Good records do not make it forget what waits.
+    kafka_topic.send(PAYMENT, payments(5), timestamp=now)
+    waits = evaluation(world.launch(kafka_topic.name), RATE_CHECK_NAME)
+    assert (waits.passed, waits.severity) == (False, dg.AssetCheckSeverity.WARN)
+    assert (waits.metadata["dead_letters"].value, waits.metadata["waiting"].value) == (0, 1)
+    assert waits.metadata["letters"].value == key
+    assert f"1 waits: tableflow dead-letters list {kafka_topic.name}" in str(waits.description)
+    asked = evaluation(world.run_job("verify"), RATE_CHECK_NAME)
+    assert (asked.passed, asked.metadata["waiting"].value) == (False, 1)
+
     kafka_topic.send_bytes([b"nonsense", None], timestamp=now)
     run = world.launch(kafka_topic.name)
     failed = evaluation(run, RATE_CHECK_NAME)

@@ -387,8 +387,7 @@ def test_a_new_topic_that_matches_a_pattern_is_remembered_after_one_tick(
 
     world.look_for_offsets()
 
-    file = world.settings.state_dir / "topics.json"
-    assert json.loads(file.read_text()) == {kafka_topic.name: str(first_record.date())}
+    assert remembered_topics(world.settings) == {kafka_topic.name: first_record.date()}
     # The definitions have it from the next load on.
     again = DagsterWorld(world.settings)
     assert requested(again.look_for_offsets()) == [again.key(kafka_topic.name)]
