@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from tableflow_assets.pipeline import Pipeline
+    from tableflow_assets.product.load import Products
     from tableflow_assets.product.products import Product
     from tableflow_assets.product.runner import Runner
     from tableflow_assets.publish.publisher import Publisher
@@ -113,7 +114,7 @@ class Tableflow:
 
     def table(self, name: str) -> ManagedTable:
         if name in self.settings.products:
-            return next(product.spec for product in self.products if product.name == name)
+            return self.loaded_products.named(name).spec
         return self.topic(name)
 
     def topic(self, name: str) -> Topic:
@@ -134,11 +135,16 @@ class Tableflow:
         return existing_table(self.catalog, self.settings.state_dir, table)
 
     @cached_property
-    def products(self) -> tuple[Product, ...]:
-        """In an order in which each comes after those that it reads."""
-        from tableflow_assets.product.products import products_of
+    def loaded_products(self) -> Products:
+        """Those that can be used, and those that cannot, with the reason."""
+        from tableflow_assets.product.load import load_products
 
-        return products_of(self.settings)
+        return load_products(self.settings)
+
+    @property
+    def products(self) -> tuple[Product, ...]:
+        """Those that can be used, in an order in which each comes after those that it reads."""
+        return self.loaded_products.usable
 
     def pipeline(self, topic: Topic) -> Pipeline:
         """A topic's table with its way from the log."""

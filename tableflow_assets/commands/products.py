@@ -33,14 +33,20 @@ def products() -> None:
 @json_option
 def list_(as_json: bool) -> None:
     """Every product: its rows, and whether it is up to date with what it reads."""
-    from tableflow_assets.product.status import product_status
+    from tableflow_assets.product.status import ProductStatus, product_status
 
     tableflow = tableflow_with_products()
-    catalog = tableflow.catalog
+    catalog, state_dir = tableflow.catalog, tableflow.settings.state_dir
     with ThreadPoolExecutor(AT_ONCE) as pool:  # most of the time goes into waiting for answers
         statuses = list(
-            pool.map(lambda product: product_status(catalog, product), tableflow.products)
+            pool.map(
+                lambda product: product_status(catalog, product, state_dir), tableflow.products
+            )
         )
+    statuses += [
+        ProductStatus(broken.name, "error", reason=str(broken.error))
+        for broken in tableflow.loaded_products.broken
+    ]
     if as_json:
         print_json([status.to_json() for status in statuses])
         return

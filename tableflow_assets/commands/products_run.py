@@ -16,6 +16,7 @@ from tableflow_assets.base.errors import (
     StackError,
     TableflowError,
 )
+from tableflow_assets.base.faults import named_faults
 from tableflow_assets.commands.published import warn_of_failures
 from tableflow_assets.commands.show import (
     console,
@@ -58,6 +59,7 @@ def run(names: tuple[str, ...], everything: bool, as_json: bool) -> None:
         lambda runner: runner.run("cli", everything=everything),
         asked_for=names,
     )
+    outcome.add_broken(tableflow, names)
     for name, answer in outcome.answers.items():
         warn_of_failures(name, answer.catalogs)
     reports = [_done(name, result) for name, result in outcome.answers.items()]
@@ -126,6 +128,7 @@ def check(names: tuple[str, ...], sample: int | None, as_json: bool) -> None:
         lambda runner: (recheck(runner, sample), run_checks(runner)),
         asked_for=names,
     )
+    outcome.add_broken(tableflow, names)
     if as_json:
         reports = [
             _checked(comparison, findings) for comparison, findings in outcome.answers.values()
@@ -198,6 +201,11 @@ class _Answers:
     waiting: dict[str, str] = field(default_factory=dict)
     failures: dict[str, TableflowError] = field(default_factory=dict)
 
+    def add_broken(self, tableflow: Tableflow, asked_for: Sequence[str]) -> None:
+        """Products that cannot be used fail, too, if all were asked for."""
+        for broken in tableflow.loaded_products.broken if not asked_for else ():
+            self.failures[broken.name] = broken.error
+
     def leave(self, *, is_wrong: bool = False) -> None:
         for name, failure in self.failures.items():
             click.secho(f"{name}: {failure}", fg="red", err=True)
@@ -215,7 +223,8 @@ def _each(
             name = runner.product.name
             progress.update(task, description=name)
             try:
-                outcome.answers[name] = action(runner)
+                with named_faults(name, runner.state_dir):
+                    outcome.answers[name] = action(runner)
             except (ServerUnreachable, StackError):
                 raise
             except TableflowError as error:
@@ -233,7 +242,7 @@ def tableflow_with_products() -> Tableflow:
     from tableflow_assets.tableflow import Tableflow
 
     tableflow = Tableflow(load_settings())
-    if not tableflow.products:
+    if not tableflow.settings.products:
         raise SettingsError(
             "The settings have no products.",
             "Name some under `products:` in tableflow.yaml; docs/add-a-product.md says how.",
@@ -242,12 +251,12 @@ def tableflow_with_products() -> Tableflow:
 
 
 def product_named(tableflow: Tableflow, name: str) -> Product:
-    products = {product.name: product for product in tableflow.products}
-    if name not in products:
+    names = tableflow.settings.products
+    if name not in names:
         raise SettingsError(
-            f"There is no product {name!r} in the settings.", f"There are: {', '.join(products)}."
+            f"There is no product {name!r} in the settings.", f"There are: {', '.join(names)}."
         )
-    return products[name]
+    return tableflow.loaded_products.named(name)
 
 
 def _with_downstream(tableflow: Tableflow, names: Sequence[str]) -> list[Runner]:

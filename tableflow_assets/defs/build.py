@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Iterable
 
 import dagster as dg
@@ -14,6 +15,7 @@ from tableflow_assets.defs.masking import mask_secrets
 from tableflow_assets.defs.names import product_key
 from tableflow_assets.defs.partitions import windows_of_products
 from tableflow_assets.defs.products.assets import product_asset
+from tableflow_assets.defs.products.broken import broken_asset
 from tableflow_assets.defs.products.checks import (
     check_products_job,
     check_products_schedule,
@@ -30,9 +32,11 @@ from tableflow_assets.defs.topics.new_offsets import new_offsets_sensor
 from tableflow_assets.defs.topics.schema_changes import schema_changes_sensor
 from tableflow_assets.defs.topics.schema_fits import schema_fits_check
 from tableflow_assets.defs.topics.verify_job import verify_job, verify_schedule
-from tableflow_assets.product.products import products_of
+from tableflow_assets.product.load import load_products
 from tableflow_assets.settings.settings import Settings
 from tableflow_assets.source.discovery import known_topics
+
+logger = logging.getLogger(__name__)
 
 
 def build_definitions(settings: Settings) -> dg.Definitions:
@@ -41,7 +45,10 @@ def build_definitions(settings: Settings) -> dg.Definitions:
     From here on, this process masks secrets in its logs and errors, no matter who writes them.
     """
     mask_secrets()
-    topics, products = known_topics(settings), products_of(settings)
+    topics, loaded = known_topics(settings), load_products(settings)
+    products = loaded.usable
+    for broken in loaded.broken:
+        logger.warning("%s", broken.error)
     windows = windows_of_products(products, topics)
     # A product's table is maintained just like a topic's.
     tables = [*topics, *(product.spec for product in products)]
@@ -65,6 +72,7 @@ def build_definitions(settings: Settings) -> dg.Definitions:
             *(table_asset(topic, settings) for topic in topics),
             *(dead_letter_asset(topic, settings) for topic in topics),
             *(product_asset(product, settings, windows) for product in products),
+            *(broken_asset(broken, settings, windows) for broken in loaded.broken),
             *(catalog_asset(name, tables, settings) for name in settings.catalogs),
             *report_assets,
         ],

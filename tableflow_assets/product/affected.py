@@ -66,9 +66,11 @@ def refuse_unknown_columns(product: Product, inputs: Inputs) -> None:
         columns = {name.lower() for name in pinned.table.schema().column_names}
         used = columns_used(product.definition.header.changes[pinned.input.name])
         if unknown := [name for name in used if name.lower() not in columns]:
+            file = product.definition.file
+            line = file.line_of_key("changes", pinned.input.name)
             raise ProductFailed(
-                f"`changes` of the product {product.name!r} refers to {unknown[0]!r}, which is not a column"
-                f" of {pinned.input.name!r}.",
+                f"{file.path}:{line}: `changes` of the product {product.name!r} refers to"
+                f" {unknown[0]!r}, which is not a column of {pinned.input.name!r}.",
                 "Correct the header of its .sql file, then run it again.",
             )
 

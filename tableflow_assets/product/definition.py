@@ -14,8 +14,8 @@ import yaml
 from pydantic import BeforeValidator, Field, ValidationError
 from sqlglot import exp
 
-from tableflow_assets.base.errors import SettingsError
 from tableflow_assets.product import flink
+from tableflow_assets.product.sql_file import SqlFile
 from tableflow_assets.settings.blocks import NOT_EMPTY, NOT_TWICE, Block, Line, Word
 
 HEADER = re.compile(r"\s*/\*(.*?)\*/(.*)", re.DOTALL)
@@ -54,10 +54,14 @@ class Header(Block):
 class Definition:
     """``inputs``: by the names that the statement uses."""
 
-    name: str
+    file: SqlFile
     header: Header
     sql: str
     statement: exp.Query
+
+    @property
+    def name(self) -> str:
+        return self.file.product
 
     @cached_property
     def inputs(self) -> tuple[str, ...]:
@@ -79,66 +83,75 @@ class Definition:
     def version(self) -> str:
         """Equal for statements that differ only in formatting."""
         plain = self.statement.sql(dialect=flink.DIALECT, comments=False)
-        return hashlib.sha256(plain.encode()).hexdigest()[:16]
+        return hashlib.sha256(f"{flink.MEANING} {plain}".encode()).hexdigest()[:16]
 
 
-def parse(name: str, text: str) -> Definition:
+def parse(name: str, text: str, path: str = "") -> Definition:
+    """``path``: of the file, as errors should name it."""
+    file = SqlFile(name, path or f"{name}.sql", text)
     match = HEADER.match(text)
     if match is None:
-        raise unusable(name, "it does not begin with a header, /* … */")
-    header = _header(name, match[1])
+        raise file.unusable("it does not begin with a header, /* … */")
+    header = _header(file, match)
+    line = file.line_at(match.start(2))
     try:
         statement = flink.parse(match[2])
-    except ValueError as error:
-        raise unusable(name, str(error)) from None
-    definition = Definition(name, header, match[2].strip(), statement)
-    for problem in _problems(definition):
-        raise unusable(name, problem)
+    except flink.SqlProblem as error:
+        raise file.unusable(str(error), line + error.lines_down) from None
+    definition = Definition(file, header, match[2].strip(), statement)
+    for key, problem in _problems(definition):
+        raise file.unusable(problem, file.line_of_key(key) if key else line + 1)
     return definition
 
 
-def _header(name: str, text: str) -> Header:
+def _header(file: SqlFile, match: re.Match[str]) -> Header:
     try:
-        return Header.model_validate(yaml.safe_load(text))
+        return Header.model_validate(yaml.safe_load(match[1]))
     except yaml.YAMLError as error:
-        raise unusable(name, f"its header is not YAML: {error}") from None
+        mark = getattr(error, "problem_mark", None)
+        line = file.line_at(match.start(1)) + (mark.line if mark else 0)
+        why = getattr(error, "problem", None) or str(error)
+        raise file.unusable(f"its header is not YAML: {why}", line) from None
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        where = ".".join(map(str, first["loc"])) or "the header"
-        raise unusable(name, f"{where}: {first['msg']}") from None
+        location = [str(part) for part in first["loc"]]
+        where = ".".join(location) or "the header"
+        line = file.line_of_key(*location)
+        raise file.unusable(f"{where}: {first['msg']}", line) from None
 
 
-def _problems(definition: Definition) -> list[str]:
-    """What would otherwise fail in the middle of a run, or make a product silently wrong."""
+def _problems(definition: Definition) -> Iterator[tuple[str, str]]:
+    """What would otherwise fail in the middle of a run, or make a product silently wrong.
+
+    Each with the key of the header that it is about; "" for the SELECT.
+    """
     header, inputs = definition.header, set(definition.inputs)
     direct = [tuple(affects) for affects in header.changes.values() if not isinstance(affects, str)]
-    problems = []
     if not direct:
-        return ["`changes` must say for at least one input, column by column, what a row touches"]
+        yield (
+            "changes",
+            "`changes` must say for at least one input, column by column, what a row touches",
+        )
+        return
     if any(set(columns) != set(direct[0]) for columns in direct):
-        problems.append("under `changes`, all inputs must name the same columns of the product")
+        yield "changes", "under `changes`, all inputs must name the same columns of the product"
     for part, names in (
         ("key", header.key),
         ("event_time", (header.event_time,)),
         ("versions_of", header.versions_of),
         ("changes", direct[0]),
     ):
-        problems += [
-            f"`{part}` names {name!r}, which is no column of the SELECT"
-            for name in names
-            if name not in definition.columns
-        ]
+        for name in names:
+            if name not in definition.columns:
+                yield part, f"`{part}` names {name!r}, which is no column of the SELECT"
     if twice := [name for name in definition.columns if definition.columns.count(name) > 1]:
-        problems.append(f"the SELECT has two columns {twice[0]!r}")
-    problems += _split_keys(definition)
-    problems += [
-        f"`changes` says nothing about {name!r}" for name in sorted(inputs - set(header.changes))
-    ]
-    problems += [
-        f"`changes` mentions {name!r}, which is not read"
-        for name in sorted(set(header.changes) - inputs)
-    ]
-    return problems
+        yield "", f"the SELECT has two columns {twice[0]!r}"
+    for problem in _split_keys(definition):
+        yield "changes", problem
+    for name in sorted(inputs - set(header.changes)):
+        yield "changes", f"`changes` says nothing about {name!r}"
+    for name in sorted(set(header.changes) - inputs):
+        yield "changes", f"`changes` mentions {name!r}, which is not read"
 
 
 def _split_keys(definition: Definition) -> Iterator[str]:
@@ -155,9 +168,3 @@ def _split_keys(definition: Definition) -> Iterator[str]:
                     f" {expression}: a row may move to another value. Use a query over `changed`, or a key"
                     " that has it"
                 )
-
-
-def unusable(name: str, why: str) -> SettingsError:
-    return SettingsError(
-        f"The product {name!r} cannot be used: {why}.", "docs/add-a-product.md shows a whole file."
-    )

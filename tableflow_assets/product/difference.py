@@ -214,14 +214,14 @@ class _Counts:
 def _refuse_ambiguous_keys(product: Product, changed: DataFrame, counts: _Counts) -> None:
     if not counts.ambiguous:
         return
-    key = product.definition.header.key
+    key, file = product.definition.header.key, product.definition.file
     ambiguous = changed.filter(_is_ambiguous(key)).select(*map(quoted, key))
     examples = ambiguous.distinct().limit(3).collect()
     keys = sorted(", ".join(f"{name}={row[name]!r}" for name in key) for row in examples)
     raise ProductFailed(
         f"The product {product.name!r} has rows without a key of their own: {'; '.join(keys)}.",
         "Its table is as it was. Make the SELECT give one row, without NULL, for each `key` of its"
-        " header.",
+        f" header: {file.path}:{file.line_of_key('key')}.",
     )
 
 

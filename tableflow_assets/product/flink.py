@@ -25,12 +25,11 @@ from sqlglot.errors import SqlglotError
 from tableflow_assets.base.sql_names import quoted
 
 WINDOW_START, WINDOW_END = "window_start", "window_end"
-# The order of a topic's rows in Kafka. A key stays in its partition, unless partitions were added: so the
-# timestamp comes first.
-IN_KAFKA_ORDER = ("`_kafka`.timestamp", "`_kafka`.partition", "`_kafka`.offset")
+# Raise it when statements that stay as they are come to mean something else: products are computed again.
+MEANING = 2
 # NULL outside of the years that Flink knows; Spark would fail far outside of them.
 _MILLIS = "CASE WHEN {0} BETWEEN -62135596800000 AND 253402300799999 THEN TIMESTAMP_MILLIS({0}) END"
-_NTH, _UNTIL = "__tableflow_nth", "__tableflow_until"
+_NTH, _UNTIL, _CLOCK = "__tableflow_nth", "__tableflow_until", "__tableflow_clock"
 # Flink's syntax, which `parse` rewrites to a form that a parser of Spark SQL accepts.
 _TUMBLE = re.compile(
     r"TABLE\s*\(\s*TUMBLE\s*\(\s*TABLE\s+(`[^`]+`|\w+)\s*,\s*DESCRIPTOR\s*\(([^)]+)\)\s*,"
@@ -69,19 +68,45 @@ class Source:
     versions: Versions | None = None
 
 
+class SqlProblem(ValueError):
+    """Why a text is not a statement that a product can have. ``lines_down``: from the text's first line."""
+
+    def __init__(self, why: str, lines_down: int = 0) -> None:
+        super().__init__(why)
+        self.lines_down = lines_down
+
+
 def parse(sql: str) -> exp.Query:
-    """Raises ValueError, with the reason, if the text is not a single SELECT."""
+    """Raises SqlProblem if the text is not a single SELECT."""
     try:
-        statements = sqlglot.parse(_TUMBLE.sub(r"TUMBLE(\1, \2, \3)", sql), dialect=DIALECT)
+        statements = sqlglot.parse(_TUMBLE.sub(_on_as_many_lines, sql), dialect=DIALECT)
     except SqlglotError as error:
-        raise ValueError(f"its SQL cannot be parsed: {str(error).partition(chr(10))[0]}") from None
+        raise _not_parsed(error) from None
     (statement, *more) = statements or [None]
+    first_line = sql[: len(sql) - len(sql.lstrip())].count("\n")
     if more or not isinstance(statement, exp.Query):
-        raise ValueError("after the header there must be one SELECT, and nothing else")
+        raise SqlProblem("after the header there must be one SELECT, and nothing else", first_line)
     if statement.is_star:
-        raise ValueError("the SELECT must name its columns: with * they would change unnoticed")
-    tables_in(statement)  # raises for a table it cannot name
+        why = "the SELECT must name its columns: with * they would change unnoticed"
+        raise SqlProblem(why, first_line)
+    try:
+        tables_in(statement)
+    except ValueError as error:  # a table that cannot be named
+        raise SqlProblem(str(error), first_line) from None
     return statement
+
+
+def _on_as_many_lines(tumble: re.Match[str]) -> str:
+    """So that the parser counts the lines as the file has them."""
+    return f"TUMBLE({tumble[1]}, {tumble[2]}, {tumble[3]})" + "\n" * tumble[0].count("\n")
+
+
+def _not_parsed(error: SqlglotError) -> SqlProblem:
+    first = next(iter(getattr(error, "errors", None) or ()), None)
+    if first is None:
+        return SqlProblem(f"its SQL cannot be parsed: {str(error).partition(chr(10))[0]}")
+    why = str(first["description"]).rstrip(".")
+    return SqlProblem(f"its SQL cannot be parsed: {why}", int(first["line"] or 1) - 1)
 
 
 def tables_in(statement: exp.Expr) -> tuple[str, ...]:
@@ -164,22 +189,39 @@ def _rows(table: exp.Table, source: Source) -> str:
 
 def _first_row(source: Source, arguments: list[str]) -> str:
     key, time = arguments
-    return _nth_row(source, key, [time, *_kafka_order(source)])
+    return _nth_row(source, key, [time], is_last=False)
 
 
 def _last_row(source: Source, arguments: list[str]) -> str:
     key, *time = arguments
-    order = [*time, *_kafka_order(source)]
-    return _nth_row(source, key, [f"{column} DESC" for column in order])
+    return _nth_row(source, key, time, is_last=True)
 
 
-def _nth_row(source: Source, key: str, order: list[str]) -> str:
+def _nth_row(source: Source, key: str, time: list[str], *, is_last: bool) -> str:
     by = key[1:-1] if key.startswith("(") else key  # several columns, or one
-    number = f"ROW_NUMBER() OVER (PARTITION BY {by} ORDER BY {', '.join(order)})"
+    rows, order = source.view, time
+    if source.is_topic:
+        rows = f"({_with_clock(source, by, time, is_last=is_last)})"
+        order = [*time, _CLOCK, "`_kafka`.partition", "`_kafka`.offset"]
+    terms = ", ".join(f"{term} DESC" if is_last else term for term in order)
+    number = f"ROW_NUMBER() OVER (PARTITION BY {by} ORDER BY {terms})"
+    extra = f"{_NTH}, {_CLOCK}" if source.is_topic else _NTH
     return (
-        f"SELECT * EXCEPT ({_NTH}) FROM (SELECT *, {number} AS {_NTH} FROM {source.view})"  # noqa: S608
+        f"SELECT * EXCEPT ({extra}) FROM (SELECT *, {number} AS {_NTH} FROM {rows})"  # noqa: S608
         f" WHERE {_NTH} = 1"
     )
+
+
+def _with_clock(source: Source, by: str, time: list[str], *, is_last: bool) -> str:
+    """Kafka's order, as in tables with keys: by offset within a partition, whatever the clocks say.
+
+    Partitions can only be compared by their clocks: the last row is of the partition with the newest
+    timestamp (of rows of this key and time), the first row of the one with the oldest.
+    """
+    rivals = ", ".join([by, *time, "`_kafka`.partition"])
+    clock = f"{'MAX' if is_last else 'MIN'}(`_kafka`.timestamp) OVER (PARTITION BY {rivals})"
+    # Distributed once, for this window and for the one around it.
+    return f"SELECT *, {clock} AS {_CLOCK} FROM (SELECT * FROM {source.view} DISTRIBUTE BY {by})"  # noqa: S608
 
 
 def _tumble(source: Source, arguments: list[str]) -> str:
@@ -196,10 +238,6 @@ _TABLE_FUNCTIONS: dict[str, Callable[[Source, list[str]], str]] = {
 }
 
 _BY_KEY = ("FIRST_ROW", "LAST_ROW")
-
-
-def _kafka_order(source: Source) -> tuple[str, ...]:
-    return IN_KAFKA_ORDER if source.is_topic else ()
 
 
 def _join_as_of(table: exp.Table, source: Source, moment: exp.Expr) -> None:

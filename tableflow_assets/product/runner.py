@@ -7,17 +7,16 @@ were computed from. A run that dies has committed all or nothing; the next one s
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import date
 
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
-from pyspark.errors import AnalysisException
 
 from tableflow_assets.base.boundary import reached
-from tableflow_assets.base.errors import CommitConflict, InputMissing, LedgerError, ProductFailed
+from tableflow_assets.base.errors import CommitConflict, InputMissing, LedgerError
 from tableflow_assets.base.retry import retry_on_conflict
 from tableflow_assets.product.affected import (
     Affected,
@@ -27,6 +26,7 @@ from tableflow_assets.product.affected import (
 from tableflow_assets.product.difference import Difference, difference
 from tableflow_assets.product.inputs import Inputs, Pinned, computed
 from tableflow_assets.product.products import Product
+from tableflow_assets.product.spark_refusals import understood
 from tableflow_assets.product.table import (
     columns_of,
     columns_since,
@@ -43,6 +43,7 @@ from tableflow_assets.table.handle import TableHandle
 from tableflow_assets.table.ledger import Entry, Ledger, read_ledger
 from tableflow_assets.table.spark_errors import named_spark_errors
 from tableflow_assets.table.windows import rows_in
+from tableflow_assets.table.written import Written
 
 ATTEMPTS = 4
 logger = logging.getLogger(__name__)
@@ -119,7 +120,7 @@ class Runner(TableHandle):
         affected = Affected()
         with (
             named_spark_errors(self.in_spark(product.name)),
-            self._explained(),
+            understood(product.definition),
             ExitStack() as views,
         ):
             if entry_before and is_same_sql and not everything:
@@ -181,15 +182,5 @@ class Runner(TableHandle):
             else:
                 commits.append_nothing(self.catalog, table, branch, entry)
             reached("files_written")
-            return self.commit_and_mirror(table, branch, ledger.head)
-
-    @contextmanager
-    def _explained(self) -> Iterator[None]:
-        try:
-            yield
-        except AnalysisException as error:
-            raise ProductFailed(
-                f"Spark does not understand the product {self.product.name!r}:"
-                f" {str(error).partition(chr(10))[0]}",
-                "Its table is as it was. Correct its .sql file, then run it again.",
-            ) from error
+            written = Written(changes.added, snapshots=2 if changes.removed else 1)
+            return self.commit_and_mirror(table, branch, ledger.head, written)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 
 from pyiceberg.table import Table
 
 from tableflow_assets.base.errors import ServerUnreachable, TableflowError
+from tableflow_assets.base.faults import named_faults
 from tableflow_assets.lake.catalog import RestCatalog
 from tableflow_assets.product.products import Product
 from tableflow_assets.table.ledger import ancestors, read_ledger, total
@@ -43,11 +45,12 @@ class ProductStatus:
         }
 
 
-def product_status(catalog: RestCatalog, product: Product) -> ProductStatus:
+def product_status(catalog: RestCatalog, product: Product, state_dir: Path) -> ProductStatus:
     """Errors of this product become its status. Reads metadata only."""
     inputs = tuple(source.name for source in product.inputs)
     try:
-        return _product_status(catalog, product, inputs)
+        with named_faults(product.name, state_dir):
+            return _product_status(catalog, product, inputs)
     except ServerUnreachable:
         raise  # then no product has a status
     except TableflowError as error:

@@ -211,7 +211,14 @@ def test_config_check_names_the_file_and_its_entries(
     file = config_file('topics:\n  payments: {}\n  "orders.*": {window: hour}\n')
     answer = command("--config", file, "config", "check", "--json")
     assert answer.code == 0
-    assert answer.json == {"ok": True, "file": file, "entries": ["payments", "orders.*"]}
+    assert answer.json == {
+        "ok": True,
+        "file": file,
+        "entries": ["payments", "orders.*"],
+        "products": [],
+        "mistakes": {},
+        "not_analyzed": {},
+    }
 
 
 def test_config_check_is_content_without_a_file(command: Command) -> None:

@@ -21,6 +21,7 @@ from tableflow_assets.settings.settings import Settings, load_settings
 from tableflow_assets.stack import connections
 from tableflow_assets.tableflow import Tableflow
 from tableflow_assets_tests.commands.conftest import Answer, Command
+from tableflow_assets_tests.support.crashes import break_the_look_at
 from tableflow_assets_tests.support.kafka_topics import KafkaTopic
 
 on_stack = pytest.mark.usefixtures("on_stack")
@@ -121,7 +122,9 @@ def test_products_are_made_follow_and_are_checked(in_shop: Command, shop: Shop) 
     assert ran.code == 0, ran.err
     assert "Also runs what reads unique_payments: completed_orders." in ran.err
     assert len([line for line in ran.out.splitlines() if line.count(" 2 ") == 2]) == 2, ran.out
-    listed = {one["product"]: one for one in in_shop("products", "list", "--json").json}
+    answer = in_shop("products", "list", "--json")
+    assert answer.code == 0, answer.err
+    listed = {one["product"]: one for one in answer.json}
     assert (listed["completed_orders"]["state"], listed["completed_orders"]["rows"]) == (
         "current",
         12,
@@ -133,6 +136,92 @@ def test_products_are_made_follow_and_are_checked(in_shop: Command, shop: Shop) 
     assert waiting["product"] == "bookings_with_watermark"
     assert (unique["passed"], unique["rows_compared"], completed["rows_compared"]) == (True, 12, 12)
     assert {one["name"]: one["offending"] for one in unique["checks"]}["amounts_are_positive"] == 0
+
+
+@on_stack
+def test_a_product_that_crashes_is_named_and_the_others_are_done(
+    in_shop: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    break_the_look_at("unique_payments", monkeypatch)
+    answer = in_shop("products", "list", "--json")
+    assert answer.code == 0, answer.err
+    listed = {one["product"]: one for one in answer.json}
+    assert "Unforeseen KeyError: 'what nobody foresaw'" in listed["unique_payments"]["reason"]
+    assert listed["bookings_with_watermark"]["state"] == "waiting"
+    ran = in_shop("products", "run", "--json")
+    assert (ran.code, "unique_payments: Unforeseen KeyError" in ran.err) == (1, True)
+    assert "bookings_with_watermark" in {one["product"] for one in ran.json}
+
+
+WRONG_COLUMN = """/*
+description: All payments.
+key: [order_id]
+event_time: ts
+lateness: 5 seconds
+mode: upsert
+changes: {payments: {order_id: order_id}}
+*/
+SELECT
+  order_id,
+  amont,
+  ts
+FROM LAST_ROW(payments, order_id)
+"""
+
+
+@on_stack
+def test_config_check_lets_spark_analyze_the_products(
+    command: Command, in_shop: Command, shop: Shop
+) -> None:
+    right = in_shop("config", "check")
+    assert right.code == 0, right.err
+    assert "4 topics and patterns, 3 products" in right.out
+    assert "bookings_with_watermark: Spark has not seen its SQL." in right.err
+
+    file = Path(shop.file).with_name("wrong.yaml")
+    wrong = file.with_name("wrong.sql")
+    wrong.write_text(WRONG_COLUMN)
+    entry = f"  wrong: {{sql: wrong.sql, inputs: {{payments: {shop.payments.name}}}}}\n"
+    file.write_text(Path(shop.file).read_text() + entry)
+    for sql, line in (
+        (WRONG_COLUMN, 11),
+        (WRONG_COLUMN.replace("amont", "amount").replace("order_id: order_id}", "order_id: x}"), 7),
+        (WRONG_COLUMN.replace("amont,", "amount ),"), 11),
+    ):
+        wrong.write_text(sql)
+        answer = command("--config", str(file), "config", "check")
+        assert (answer.code, answer.out) == (1, "")
+        assert f"{wrong}:{line}: " in answer.err
+        assert "Traceback" not in answer.err
+
+
+@on_stack
+def test_a_broken_product_fails_alone(command: Command, shop: Shop) -> None:
+    file = Path(shop.file).with_name("lost.yaml")
+    file.write_text(Path(shop.file).read_text() + "  lost: {sql: lost.sql}\n")
+    listed = command("--config", str(file), "products", "list", "--json")
+    assert listed.code == 0, listed.err
+    assert {one["product"]: one["state"] for one in listed.json}["lost"] == "error"
+    ran = command("--config", str(file), "products", "run", "--json")
+    assert ran.code == 1
+    assert "lost: The SQL of the product 'lost' cannot be read" in ran.err
+    assert {one["product"] for one in ran.json} >= {"unique_payments", "completed_orders"}
+    shown = command("--config", str(file), "products", "show", "lost")
+    assert (shown.code, "lost.sql" in shown.err) == (1, True)
+    assert command("--config", str(file), "products", "show", "unique_payments").code == 0
+
+
+def test_config_check_reads_the_products_files_without_any_server(
+    command: Command, tmp_path: Path
+) -> None:
+    file = tmp_path / "lab.yaml"
+    (tmp_path / "odd.sql").write_text(WRONG_COLUMN.replace("key: [order_id]", "key: [id]"))
+    file.write_text("products: {odd: {sql: odd.sql}, lost: {sql: lost.sql}, unique_payments: {}}\n")
+    answer = command("--config", str(file), "config", "check", "--json")
+    assert answer.code == 1
+    assert set(answer.json["mistakes"]) == {"odd", "lost"}
+    assert f"{tmp_path / 'odd.sql'}:3: `key` names 'id'" in answer.json["mistakes"]["odd"]
+    assert set(answer.json["not_analyzed"]) == {"unique_payments"}
 
 
 @on_stack

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from itertools import pairwise, permutations
 from typing import Any, NamedTuple
 
@@ -24,6 +27,17 @@ HOTELS = "riverhotel.cdc.hotel"
 MILLISECOND = timedelta(milliseconds=1)
 DAY = timedelta(days=1)
 WEEK = 7 * DAY
+KEYS_OF_TOPICS = {
+    PAYMENTS: "confirmation_code",
+    ORDERS: "orderid",
+    LINES: "orderitemid",
+    SHOPPERS: "customerid",
+    PRODUCTS: "productid",
+    BOOKINGS: "booking_id",
+    GUESTS: "email",
+    HOTELS: "hotel_id",
+    CLICKS: "click_id",
+}
 THURSDAY = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
 
 Records = Sequence[Sent]
@@ -260,6 +274,32 @@ def booking_clickers(records: Records) -> int:
     )
 
 
+def by_slow_clocks(records: Records, topic: str, key: str) -> int:
+    """Records that differ from one before them, and have the older timestamp."""
+    return sum(
+        later.timestamp_ms < earlier.timestamp_ms and later.value != earlier.value
+        for earlier, later in pairs(records, topic, key)
+    )
+
+
+def moves_nowhere(records: Records) -> int:
+    """Bookings that are sent again with a hotel that never comes."""
+    hotels = by(records, HOTELS, "hotel_id").keys()
+    return sum(
+        earlier.value["hotel_id"] in hotels and later.value["hotel_id"] not in hotels
+        for earlier, later in pairs(records, BOOKINGS, "booking_id")
+    )
+
+
+def updated_at(records: Records, pattern: str) -> int:
+    states = of(records, GUESTS)
+    return sum(bool(re.fullmatch(pattern, state.value["updated_at"])) for state in states)
+
+
+def not_a_number(records: Records, topic: str) -> int:
+    return sum(not math.isfinite(record.value["price"]) for record in of(records, topic))
+
+
 SEVERAL: dict[str, Callable[[Records], int]] = {
     "a payment arrives before its order": lambda r: sum(
         pay.at < states[0].at for pay, states in paid(r)
@@ -348,6 +388,23 @@ SEVERAL: dict[str, Callable[[Records], int]] = {
     ),
     "somebody unknown clicks": lambda r: alone(r, CLICKS, "customer_email", GUESTS, "email"),
     "a click is repeated": lambda r: again(r, CLICKS, "click_id"),
+    **{
+        f"{topic} has a later record with an older timestamp": partial(
+            by_slow_clocks, topic=topic, key=key
+        )
+        for topic, key in KEYS_OF_TOPICS.items()
+    },
+    "payments of an order have timestamps in any order": partial(
+        by_slow_clocks, topic=PAYMENTS, key="order_id"
+    ),
+    "reviews of a booking have timestamps in any order": partial(
+        by_slow_clocks, topic=REVIEWS, key="booking_id"
+    ),
+    "a booking moves to a hotel that never comes": moves_nowhere,
+    "a price of a booking is no number": partial(not_a_number, topic=BOOKINGS),
+    "guests are more than an integer holds": lambda r: sum(
+        booking.value["occupants"] > 2**30 for booking in of(r, BOOKINGS)
+    ),
 }
 """Cases that are there more than once."""
 
@@ -375,6 +432,15 @@ ONCE: dict[str, Callable[[Records], int]] = {
     "a line has another order": lambda r: again(r, LINES, "orderitemid", "orderid"),
     "an order has another customer": lambda r: again(r, ORDERS, "orderid", "customerid"),
     "a booking has another customer": lambda r: again(r, BOOKINGS, "booking_id", "customer_email"),
+    "a price of a product is no number": partial(not_a_number, topic=PRODUCTS),
+    "a time with a space": partial(updated_at, pattern=r".* \d\d:\d\d:\d\d"),
+    "a time with a space and milliseconds": partial(
+        updated_at, pattern=r".* \d\d:\d\d:\d\d\.\d{3}"
+    ),
+    "a time of the hour 24": partial(updated_at, pattern=r".*T24:00:00\.000Z"),
+    "a time of a day that does not exist": partial(updated_at, pattern=r"2026-02-30T.*"),
+    "a time with one digit of the second": partial(updated_at, pattern=r".*\.\dZ"),
+    "a time with two digits of the second": partial(updated_at, pattern=r".*\.\d\dZ"),
     "a booking has another time": lambda r: again(r, BOOKINGS, "booking_id", "created_at"),
     "a click has another hotel or customer": lambda r: (
         again(r, CLICKS, "click_id", "event_time") + again(r, CLICKS, "click_id", "customer_email")

@@ -22,7 +22,7 @@ from tableflow_assets_tests.product import (
     hostile_sales,
 )
 from tableflow_assets_tests.product.log import Logged
-from tableflow_assets_tests.product.story import Draw
+from tableflow_assets_tests.product.story import MILLISECOND, Draw
 
 NOON_MS = int(datetime(2026, 3, 5, 12, tzinfo=UTC).timestamp()) * 1_000
 LAST_TIMESTAMP_MS = NOON_MS - 1
@@ -41,13 +41,13 @@ class Sent:
 
 
 def hostile_records(seed: int) -> list[Sent]:
-    """The same seed, the same records; Kafka timestamps rise, and some are equal."""
+    """The same seed, the same records. Kafka timestamps rise, but for slow clocks; some are equal."""
     # Reproducible, and not meant to be unpredictable.
     draw = Draw(random.Random(seed))  # noqa: S311
     modules = (hostile_payments, hostile_sales, hostile_bookings, hostile_clicks)
     beats = draw.mixed(*(story for module in modules for story in module.stories(draw)))
     return [
-        Sent(draft.topic, draft.key, timestamp_ms, draft.value)
+        Sent(draft.topic, draft.key, timestamp_ms - draft.behind // MILLISECOND, draft.value)
         for beat, timestamp_ms in zip(beats, _timestamps(draw, len(beats)), strict=True)
         for draft in beat
     ]
@@ -66,8 +66,10 @@ def shuffled(records: Sequence[Sent], seed: int) -> list[Sent]:
     """The same records in another order of arrival; the timestamps stay where they are."""
     order = list(records)
     random.Random(seed).shuffle(order)  # noqa: S311
-    timestamps = sorted(record.timestamp_ms for record in records)
-    return [replace(record, timestamp_ms=ms) for record, ms in zip(order, timestamps, strict=True)]
+    return [
+        replace(record, timestamp_ms=place.timestamp_ms)
+        for record, place in zip(order, records, strict=True)
+    ]
 
 
 def split(records: Sequence[Sent], parts: int, seed: int) -> list[list[Sent]]:

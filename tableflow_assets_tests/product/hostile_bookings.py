@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
@@ -13,6 +14,7 @@ from tableflow_assets_tests.product.story import (
     Draft,
     Draw,
     Story,
+    by_a_slow_clock,
     in_turn,
 )
 
@@ -29,6 +31,15 @@ NEAR_TIME = (
     "2026-02-10T10:00:00.000+00:00",
     "2026-02-10T10:00:00.123456Z",
 )
+TAKEN_BY_FLINK = (
+    "2026-02-01 10:00:00",
+    "2026-02-01 10:00:00.123",
+    "2026-02-01T24:00:00.000Z",
+    "2026-02-30T10:00:00.000Z",
+)
+"""No times of the format; here they are none at all."""
+SHORT_TIMES = ("2026-02-01T10:00:00.5Z", "2026-02-01T10:00:00.00Z")
+"""Fewer digits than the format has: times all the same."""
 
 
 def stories(draw: Draw) -> list[Story]:
@@ -54,6 +65,13 @@ def stories(draw: Draw) -> list[Story]:
         (booking_moves_to_another_week, 1),
         (states_without_time, 2),
         (bookings_at_the_turn_of_the_week, 2),
+        (booking_sent_again_by_a_slow_clock, 2),
+        (states_of_one_time_by_a_slow_clock, 2),
+        (reviews_of_one_time_by_slow_clocks, 2),
+        (booking_moves_to_a_hotel_that_never_comes, 2),
+        (times_that_flink_reads_otherwise, 1),
+        (prices_that_are_no_numbers, 2),
+        (more_guests_than_an_integer_holds, 2),
     )
     return [story(draw) for story, times in several for _ in range(times)]
 
@@ -284,3 +302,59 @@ def bookings_at_the_turn_of_the_week(draw: Draw) -> Story:
     thursday = draw.random.choice(THURSDAYS)
     moments = (thursday, thursday - MILLISECOND)
     return in_turn(*(booking(draw, BOB, INN, moment) for moment in moments))
+
+
+def booking_sent_again_by_a_slow_clock(draw: Draw) -> Story:
+    """What Kafka has last counts, although it is the older one by its timestamp."""
+    booked_at = draw.moment()
+    first = booking(draw, ANN, INN, booked_at)
+    again = booking(draw, ANN, PALACE, booked_at, booking_id=first.key)
+    return in_turn(first, by_a_slow_clock(again))
+
+
+def states_of_one_time_by_a_slow_clock(draw: Draw) -> Story:
+    email, hotel_id, since = somebody(draw), f"H-{draw.number()}", draw.moment()
+    guests = guest(draw, email, since), by_a_slow_clock(guest(draw, email, since))
+    hotels = hotel(draw, hotel_id, since), by_a_slow_clock(hotel(draw, hotel_id, since))
+    booked = booking(draw, email, hotel_id, since + HOUR)
+    return draw.mixed(in_turn(*guests), in_turn(*hotels), in_turn(booked))
+
+
+def reviews_of_one_time_by_slow_clocks(draw: Draw) -> Story:
+    """They are in any of Kafka's partitions."""
+    booked = booking(draw, BOB, PALACE, draw.moment())
+    reviews = [review(draw, booked.key, booked.value["created_at"] + DAY) for _ in range(4)]
+    reviews[1::2] = map(by_a_slow_clock, reviews[1::2])
+    return draw.mixed(in_turn(*reviews), in_turn(booked))
+
+
+def booking_moves_to_a_hotel_that_never_comes(draw: Draw) -> Story:
+    booked_at = draw.moment()
+    first = booking(draw, BOB, INN, booked_at)
+    moved = booking(draw, BOB, f"H-{draw.number()}", booked_at, booking_id=first.key)
+    return in_turn(first, moved)
+
+
+def times_that_flink_reads_otherwise(draw: Draw) -> Story:
+    """Each of somebody who has no other state."""
+    stories = []
+    for text in (*TAKEN_BY_FLINK, *SHORT_TIMES):
+        email = somebody(draw)
+        booked = booking(draw, email, INN, draw.moment() + 30 * DAY)
+        stories += [in_turn(guest(draw, email, text, created_at=text)), in_turn(booked)]
+    return draw.mixed(*stories)
+
+
+def prices_that_are_no_numbers(draw: Draw) -> Story:
+    """Of one hotel's only booking in a week, and of another hotel's among others."""
+    hotel_id, booked_at = f"H-{draw.number()}", draw.moment()
+    odd = (math.nan, math.inf, 1e33)
+    alone = booking(draw, ANN, hotel_id, booked_at, price=draw.random.choice(odd))
+    among = [booking(draw, ANN, INN, booked_at, price=price) for price in (*odd, 12.5)]
+    return draw.mixed(in_turn(hotel(draw, hotel_id, LONG_AGO)), in_turn(alone), in_turn(*among))
+
+
+def more_guests_than_an_integer_holds(draw: Draw) -> Story:
+    hotel_id, booked_at = f"H-{draw.number()}", draw.moment()
+    many = [booking(draw, ANN, hotel_id, booked_at, occupants=2_000_000_000) for _ in range(2)]
+    return draw.mixed(in_turn(hotel(draw, hotel_id, LONG_AGO)), in_turn(*many))

@@ -13,7 +13,15 @@ from tableflow_assets_tests.product.hostile_bookings import (
     guest,
     somebody,
 )
-from tableflow_assets_tests.product.story import DAY, HOUR, Draft, Draw, Story, in_turn
+from tableflow_assets_tests.product.story import (
+    DAY,
+    HOUR,
+    Draft,
+    Draw,
+    Story,
+    by_a_slow_clock,
+    in_turn,
+)
 
 
 def stories(draw: Draw) -> list[Story]:
@@ -26,6 +34,7 @@ def stories(draw: Draw) -> list[Story]:
         (click_sent_again_with_other_content, 1),
         (two_clicks_of_one_time, 2),
         (booking_moves_to_another_guest, 1),
+        (click_sent_again_by_a_slow_clock, 2),
     )
     return [story(draw) for story, times in several for _ in range(times)]
 
@@ -99,3 +108,10 @@ def booking_moves_to_another_guest(draw: Draw) -> Story:
     booked = booking(draw, first, INN, at)
     moved = booking(draw, second, INN, at, booking_id=booked.key)
     return draw.mixed(*clicks, in_turn(booked, moved))
+
+
+def click_sent_again_by_a_slow_clock(draw: Draw) -> Story:
+    email, at = somebody(draw), draw.moment()
+    first = click(draw, email, at, hotel_id=INN)
+    again = click(draw, email, at, hotel_id=PALACE, click_id=first.key)
+    return in_turn(first, by_a_slow_clock(again))

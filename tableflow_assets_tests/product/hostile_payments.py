@@ -5,7 +5,16 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any
 
-from tableflow_assets_tests.product.story import DAY, HOUR, MILLISECOND, Draft, Draw, Story, in_turn
+from tableflow_assets_tests.product.story import (
+    DAY,
+    HOUR,
+    MILLISECOND,
+    Draft,
+    Draw,
+    Story,
+    by_a_slow_clock,
+    in_turn,
+)
 
 IN_TIME = timedelta(hours=96)
 SHOPPERS = (9_001, 9_002)
@@ -29,6 +38,9 @@ def stories(draw: Draw) -> list[Story]:
         (never_paid, 2),
         (payment_without_order, 2),
         (order_zero, 1),
+        (order_moves_by_a_slow_clock, 2),
+        (payment_corrected_by_a_slow_clock, 2),
+        (payments_of_one_time_by_slow_clocks, 2),
     )
     return [story(draw) for story, times in several for _ in range(times)]
 
@@ -154,3 +166,26 @@ def order_zero(draw: Draw) -> Story:
     draw.random.shuffle(numbers)
     paid = [payment(draw, number, placed + draw.within(IN_TIME)) for number in numbers]
     return draw.mixed(in_turn(*paid), in_turn(order(draw, 0, placed)))
+
+
+def order_moves_by_a_slow_clock(draw: Draw) -> Story:
+    number, placed = draw.number(), draw.moment()
+    paid = payment(draw, number, placed + draw.within(DAY))
+    moved = by_a_slow_clock(order(draw, number, placed + DAY + HOUR))
+    return in_turn(order(draw, number, placed), paid, moved)
+
+
+def payment_corrected_by_a_slow_clock(draw: Draw) -> Story:
+    """With the same key, and so in the same partition: the first one there stays the first."""
+    number, placed = draw.number(), draw.moment()
+    paid = payment(draw, number, placed + draw.within(DAY))
+    corrected = Draft(paid.topic, paid.key, paid.value | {"amount": draw.price()})
+    return in_turn(order(draw, number, placed), paid, by_a_slow_clock(corrected))
+
+
+def payments_of_one_time_by_slow_clocks(draw: Draw) -> Story:
+    """They are in any of Kafka's partitions."""
+    number, placed = draw.number(), draw.moment()
+    paid = [payment(draw, number, placed + HOUR) for _ in range(4)]
+    paid[1::2] = map(by_a_slow_clock, paid[1::2])
+    return draw.mixed(in_turn(*paid), in_turn(order(draw, number, placed)))

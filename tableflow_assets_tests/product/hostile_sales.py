@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from datetime import datetime, timedelta
 
 from tableflow_assets_tests.product.hostile_payments import order
-from tableflow_assets_tests.product.story import DAY, MILLISECOND, Draft, Draw, Story, in_turn
+from tableflow_assets_tests.product.story import (
+    DAY,
+    MILLISECOND,
+    Draft,
+    Draw,
+    Story,
+    by_a_slow_clock,
+    in_turn,
+)
 
 REGULAR = 9_003
 """A customer who buys what is hostile otherwise."""
@@ -27,6 +36,8 @@ def stories(draw: Draw) -> list[Story]:
         (something_comes_after_the_line, 1),
         (something_never_comes, 1),
         (orders_of_45_days, 2),
+        (updates_by_slow_clocks, 2),
+        (price_that_is_no_number, 1),
     )
     return [story(draw) for story, times in several for _ in range(times)]
 
@@ -203,3 +214,29 @@ def orders_of_45_days(draw: Draw) -> Story:
     second_line = in_turn(line(draw, draw.number(), orderid, number))
     there = in_turn(product(draw, number, newest - 50 * DAY), customer(draw, buyer))
     return draw.mixed(there, *sales[:-1], [*detour, *sales[-1]], second_line)
+
+
+def updates_by_slow_clocks(draw: Draw) -> Story:
+    """Of the line, the customer, the order, and of a price of the same time."""
+    number, buyer, orderid, item = (draw.number() for _ in range(4))
+    placed = draw.moment()
+    before, after = line(draw, item, orderid, number), line(draw, item, orderid, number)
+    more = Draft(after.topic, after.key, after.value | {"quantity": before.value["quantity"] + 1})
+    pairs = (
+        (before, more),
+        (customer(draw, buyer), customer(draw, buyer)),
+        (order(draw, orderid, placed, buyer), order(draw, orderid, placed + DAY, buyer)),
+        (product(draw, number, placed), product(draw, number, placed)),
+    )
+    return draw.mixed(*(in_turn(first, by_a_slow_clock(then)) for first, then in pairs))
+
+
+def price_that_is_no_number(draw: Draw) -> Story:
+    buyer, placed = draw.number(), draw.moment()
+    stories = [in_turn(customer(draw, buyer))]
+    for price in (math.nan, draw.price()):
+        number = draw.number()
+        priced = product(draw, number, placed)
+        odd = Draft(priced.topic, priced.key, priced.value | {"price": price})
+        stories += [in_turn(odd), sold(draw, number, buyer, placed)]
+    return draw.mixed(*stories)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from tableflow_assets_tests.product.exact import comparable
 from tableflow_assets_tests.product.log import Logged, Row
 from tableflow_assets_tests.product.oracle_hotels import (
     bookings_with_watermark,
@@ -58,4 +59,4 @@ KEYS: dict[str, tuple[str, ...]] = {
 
 def expected(log: Sequence[Logged]) -> dict[str, list[Row]]:
     """Every product's rows, sorted by its key; in any order of the log, which has its own."""
-    return {name: product(log) for name, product in PRODUCTS.items()}
+    return {name: comparable(product(log)) for name, product in PRODUCTS.items()}

@@ -8,7 +8,14 @@ from datetime import UTC, datetime, timedelta
 from operator import itemgetter
 
 from tableflow_assets_tests.product.exact import average, exact_sum
-from tableflow_assets_tests.product.log import Logged, Row, in_kafka_order, last_by, sorted_by
+from tableflow_assets_tests.product.log import (
+    Logged,
+    Row,
+    grouped,
+    in_kafka_order,
+    last_by,
+    sorted_by,
+)
 
 BOOKINGS = "bookings"
 REVIEWS = "hotel_reviews"
@@ -18,16 +25,19 @@ HOTEL = "riverhotel.cdc.hotel"
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 WEEK = timedelta(days=7)
-TIME = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)\.(\d{3})Z", re.ASCII)
+# As many digits of the second as there are, up to three.
+TIME = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)\.(\d{1,3})Z", re.ASCII)
 
 
 def parsed_time(text: str) -> datetime | None:
     match = TIME.fullmatch(text)
     if not match:
         return None
-    *to_the_second, millis = map(int, match.groups())
+    *to_the_second, fraction = match.groups()
+    year, month, day, hour, minute, second = map(int, to_the_second)
     try:
-        return datetime(*to_the_second, millis * 1_000, tzinfo=UTC)  # type: ignore[misc, arg-type]
+        micros = int(fraction.ljust(6, "0"))
+        return datetime(year, month, day, hour, minute, second, micros, UTC)
     except ValueError:
         return None
 
@@ -43,11 +53,11 @@ def hotel_with_watermark(log: Sequence[Logged]) -> list[Row]:
 
 
 def _states(log: Sequence[Logged], topic: str, columns: Sequence[str]) -> list[Row]:
-    """The key is the first of the columns."""
-    states = [_with_times(state, columns) for state in in_kafka_order(log, topic)]
+    """The key is the first of the columns. A state without a time is none."""
+    last = last_by(log, topic, lambda state: (state[columns[0]], parsed_time(state["updated_at"])))
+    states = [_with_times(state, columns) for state in last.values()]
     timed = [state for state in states if state["updated_at"] is not None]
-    by_time = last_by(timed, itemgetter(columns[0], "updated_at"))
-    return sorted_by(by_time.values(), columns[0], "updated_at")
+    return sorted_by(timed, columns[0], "updated_at")
 
 
 def _with_times(state: Row, columns: Sequence[str]) -> Row:
@@ -59,7 +69,7 @@ def _with_times(state: Row, columns: Sequence[str]) -> Row:
 
 
 def bookings_with_watermark(log: Sequence[Logged]) -> list[Row]:
-    last = last_by(in_kafka_order(log, BOOKINGS), itemgetter("booking_id"))
+    last = last_by(log, BOOKINGS, itemgetter("booking_id"))
     rows = [
         {
             "booking_id": booking["booking_id"],
@@ -93,10 +103,10 @@ def denormalized_hotel_bookings(log: Sequence[Logged]) -> list[Row]:
 
 def _newest_reviews(log: Sequence[Logged]) -> dict[str, Row]:
     newest: dict[str, Row] = {}
-    for review in in_kafka_order(log, REVIEWS):
-        latest = newest.get(review["booking_id"])
-        if latest is None or review["created_at"] >= latest["created_at"]:
-            newest[review["booking_id"]] = review
+    for booking_id, reviews in grouped(log, REVIEWS, itemgetter("booking_id")).items():
+        latest = max(review.value["created_at"] for review in reviews)
+        of_latest = [review for review in reviews if review.value["created_at"] == latest]
+        newest[booking_id] = in_kafka_order(of_latest)[-1]
     return newest
 
 
@@ -155,12 +165,11 @@ def _stats(bookings: list[Row]) -> Row:
 
 def prospects(log: Sequence[Logged]) -> list[Row]:
     # Sorted by time, so that the last of an address is its newest state.
-    newest = last_by(sorted_by(customer_with_watermark(log), "updated_at"), itemgetter("email"))
+    by_time = sorted_by(customer_with_watermark(log), "updated_at")
+    newest = {state["email"]: state for state in by_time}
     booked = {booking["customer_email"] for booking in bookings_with_watermark(log)}
     clicks: dict[str, list[Row]] = {}
-    for click in last_by(
-        in_kafka_order(log, CLICKSTREAM), itemgetter("customer_email", "click_id")
-    ).values():
+    for click in last_by(log, CLICKSTREAM, itemgetter("customer_email", "click_id")).values():
         if click["customer_email"] not in booked:
             clicks.setdefault(click["customer_email"], []).append(click)
     return [_prospect(email, newest.get(email), clicks[email]) for email in sorted(clicks)]

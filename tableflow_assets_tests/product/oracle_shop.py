@@ -7,7 +7,15 @@ from datetime import datetime, timedelta
 from operator import itemgetter
 
 from tableflow_assets_tests.product.exact import exact_sum
-from tableflow_assets_tests.product.log import Logged, Row, in_kafka_order, last_by, sorted_by
+from tableflow_assets_tests.product.log import (
+    Logged,
+    Row,
+    first_in_kafka,
+    grouped,
+    in_kafka_order,
+    last_by,
+    sorted_by,
+)
 
 PAYMENTS = "payments"
 ORDERS = "shiftleft.public.orders"
@@ -21,13 +29,16 @@ SNAPSHOT = timedelta(days=30)
 
 
 def unique_payments(log: Sequence[Logged]) -> list[Row]:
-    first: dict[int, Row] = {}
-    for payment in in_kafka_order(log, PAYMENTS):
-        number = NO_ORDER if payment["order_id"] is None else payment["order_id"]
-        if number not in first or payment["ts"] < first[number]["ts"]:
-            first[number] = payment
-    rows = [_payment_row(number, payment) for number, payment in first.items()]
+    rows = []
+    for number, payments in grouped(log, PAYMENTS, _number_of_order).items():
+        earliest = min(payment.value["ts"] for payment in payments)
+        of_earliest = [payment for payment in payments if payment.value["ts"] == earliest]
+        rows.append(_payment_row(number, first_in_kafka(of_earliest)))
     return sorted_by(rows, "order_id")
+
+
+def _number_of_order(payment: Row) -> int:
+    return NO_ORDER if payment["order_id"] is None else int(payment["order_id"])
 
 
 def _payment_row(number: int, payment: Row) -> Row:
@@ -94,16 +105,16 @@ def product_sales(log: Sequence[Logged]) -> list[Row]:
 
 
 def _newest(log: Sequence[Logged], topic: str, key: str) -> dict[int, Row]:
-    return last_by(in_kafka_order(log, topic), itemgetter(key))
+    return last_by(log, topic, itemgetter(key))
 
 
 def _states_of_products(log: Sequence[Logged]) -> dict[int, list[Row]]:
-    """By time; of the same time, in the order of Kafka, which sorting leaves alone."""
+    """By time; of the same time, in the order of Kafka."""
     states: dict[int, list[Row]] = {}
-    for product in in_kafka_order(log, PRODUCTS):
-        states.setdefault(product["productid"], []).append(product)
-    for of_one in states.values():
-        of_one.sort(key=itemgetter("updatedat"))
+    of_one_time = grouped(log, PRODUCTS, itemgetter("productid", "updatedat"))
+    for productid, updatedat in sorted(of_one_time):
+        together = in_kafka_order(of_one_time[productid, updatedat])
+        states.setdefault(productid, []).extend(together)
     return states
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any
@@ -16,17 +16,23 @@ THURSDAYS = tuple(datetime(2026, 2, day, tzinfo=UTC) for day in (5, 12, 19))
 
 @dataclass(frozen=True)
 class Draft:
-    """A record without its Kafka timestamp."""
+    """A record without its Kafka timestamp. ``behind``: how much its sender's clock is slow."""
 
     topic: str
     key: str
     value: dict[str, Any]
+    behind: timedelta = timedelta(0)
 
 
 Beat = tuple[Draft, ...]
-"""Records that arrive one after the other, with the same Kafka timestamp."""
+"""Records that arrive one after the other, with the same Kafka timestamp (if their clocks are right)."""
 
 Story = list[Beat]
+
+
+def by_a_slow_clock(draft: Draft) -> Draft:
+    """Older, by its Kafka timestamp, than all records of clocks that are right."""
+    return replace(draft, behind=2 * HOUR)
 
 
 def in_turn(*drafts: Draft) -> Story:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from importlib.resources import files
+from pathlib import Path
 
 import pytest
 
 from tableflow_assets.base.errors import SettingsError
 from tableflow_assets.product.definition import parse
-from tableflow_assets.product.products import products_of
+from tableflow_assets.product.load import load_products
 from tableflow_assets.settings.product_options import ProductOptions
 from tableflow_assets.settings.settings import Settings
 
@@ -82,8 +84,6 @@ def test_what_cannot_work_is_refused_by_name(text: str, problem: str) -> None:
 
 
 def labs_products(**options: ProductOptions) -> Settings:
-    from pathlib import Path
-
     return Settings(state_dir=Path(), products=options)
 
 
@@ -92,7 +92,7 @@ def test_all_products_of_the_labs_can_be_used() -> None:
         file.name.removesuffix(".sql") for file in files("tableflow_assets.product.sql").iterdir()
     ]
     settings = labs_products(**{name: ProductOptions() for name in names})
-    order = [product.name for product in products_of(settings)]
+    order = [product.name for product in load_products(settings).usable]
     assert sorted(order) == sorted(names)
     for before, after in (
         ("unique_payments", "completed_orders"),
@@ -105,7 +105,7 @@ def test_all_products_of_the_labs_can_be_used() -> None:
 def test_names_of_inputs_can_be_those_of_other_topics_and_products() -> None:
     first = ProductOptions(sql="unique_payments", inputs={"payments": "eu.payments"})
     second = ProductOptions(sql="completed_orders", inputs={"unique_payments": "eu_payments"})
-    paid, completed = products_of(labs_products(eu_payments=first, eu_completed=second))
+    paid, completed = load_products(labs_products(eu_payments=first, eu_completed=second)).usable
     assert [source.table for source in paid.inputs] == ["eu_payments"]
     assert [source.table for source in completed.inputs] == [
         "eu_payments",
@@ -137,5 +137,61 @@ def test_names_of_inputs_can_be_those_of_other_topics_and_products() -> None:
 def test_products_that_do_not_fit_together(
     options: dict[str, ProductOptions], problem: str
 ) -> None:
-    with pytest.raises(SettingsError, match=problem):
-        products_of(labs_products(**options))
+    broken = load_products(labs_products(**options)).broken
+    assert re.search(problem, str(broken[0].error))
+
+
+def test_a_broken_product_is_its_own_mistake_and_that_of_what_reads_it(tmp_path: Path) -> None:
+    (tmp_path / "bad.sql").write_text(file_of(HEADER.replace("[id]", "[gone]")))
+    settings = labs_products(
+        bad=ProductOptions(sql=str(tmp_path / "bad.sql")),
+        lost=ProductOptions(sql="gone.sql"),
+        unique_payments=ProductOptions(),
+        completed_orders=ProductOptions(inputs={"unique_payments": "lost"}),
+        eu_orders=ProductOptions(sql="completed_orders"),
+    )
+    products = load_products(settings)
+    assert [product.name for product in products.usable] == ["unique_payments", "eu_orders"]
+    errors = {broken.name: str(broken.error) for broken in products.broken}
+    assert list(errors) == ["bad", "lost", "completed_orders"]
+    assert f"{tmp_path / 'bad.sql'}:3: `key` names 'gone'" in errors["bad"]
+    assert "'completed_orders' reads 'lost', which cannot be used" in errors["completed_orders"]
+
+
+def test_a_circle_does_not_reach_the_others() -> None:
+    settings = labs_products(
+        unique_payments=ProductOptions(inputs={"payments": "completed_orders"}),
+        completed_orders=ProductOptions(),
+        bookings_with_watermark=ProductOptions(),
+    )
+    products = load_products(settings)
+    assert [product.name for product in products.usable] == ["bookings_with_watermark"]
+    assert {broken.name for broken in products.broken} == {"unique_payments", "completed_orders"}
+
+
+def test_the_products_that_follow_a_table_are_known() -> None:
+    names = ("unique_payments", "completed_orders", "bookings_with_watermark")
+    products = load_products(labs_products(**{name: ProductOptions() for name in names}))
+    assert products.following("payments") == ("unique_payments", "completed_orders")
+    assert products.following("shiftleft_public_orders") == ("completed_orders",)
+    assert products.following("clickstream") == ()
+
+
+TUMBLE = "FROM TABLE(\n  TUMBLE(TABLE orders,\n  DESCRIPTOR(at), INTERVAL '7' DAY)\n)"
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (file_of(HEADER.replace("mode: upsert", "mode: upsert: now")), 6),
+        (file_of(HEADER.replace("5 seconds", "soon")), 5),
+        (file_of(HEADER.replace("[id]", "[other]")), 3),
+        (file_of(HEADER.replace("{orders: {id: id}}", "{}")), 7),
+        (file_of(select="SELECT id,\n  at,\nFROM orders WHERE ((("), 11),
+        (file_of(select=f"SELECT id, at\n{TUMBLE}\nWHERE id = )"), 14),
+        (file_of(select="\n\nSELECT * FROM orders"), 11),
+    ],
+)
+def test_a_mistake_has_its_file_and_line(text: str, line: int) -> None:
+    with pytest.raises(SettingsError, match=rf"cannot be used: of/newest.sql:{line}: "):
+        parse("newest", text, "of/newest.sql")

@@ -36,15 +36,24 @@ def sources(spark: SparkSession) -> Iterator[dict[str, flink.Source]]:
     times = spark.sql("""
         SELECT TIMESTAMP_SECONDS(s) AS at, s FROM VALUES (-1), (0), (604799), (604800) AS times(s)
     """)
+    clocks = spark.sql("""
+        SELECT id, at, said, named_struct('timestamp', t, 'partition', p, 'offset', o) AS _kafka
+        FROM VALUES (1, 5, 'a', 9, 0, 0), (1, 5, 'b', 8, 0, 1),
+          (2, 5, 'a', 9, 0, 2), (2, 5, 'b', 5, 0, 3), (2, 5, 'c', 8, 1, 0),
+          (3, 5, 'a', 7, 0, 4), (3, 5, 'c', 7, 1, 1)
+          AS clocks(id, at, said, t, p, o)
+    """)
     with (
         named_view(spark, topic) as a,
         named_view(spark, states) as b,
         named_view(spark, times) as c,
+        named_view(spark, clocks) as d,
     ):
         yield {
             "topic": flink.Source(a, is_topic=True),
             "states": flink.Source(b, is_topic=False, versions=VERSIONS),
             "times": flink.Source(c, is_topic=False),
+            "clocks": flink.Source(d, is_topic=True),
         }
 
 
@@ -67,6 +76,11 @@ def answer(
             "SELECT id, at, said FROM LAST_ROW(topic, (id, at)) WHERE id = 1",
             [(1, 10, "b"), (1, 5, "A")],
         ),
+        # By offset within a partition, whatever the clocks say; partitions by their clocks.
+        ("SELECT id, said FROM LAST_ROW(clocks, id)", [(1, "b"), (2, "b"), (3, "c")]),
+        ("SELECT id, said FROM LAST_ROW(clocks, (id, at))", [(1, "b"), (2, "b"), (3, "c")]),
+        ("SELECT id, said FROM LAST_ROW(clocks, id, at)", [(1, "b"), (2, "b"), (3, "c")]),
+        ("SELECT id, said FROM FIRST_ROW(clocks, id, at)", [(1, "a"), (2, "a"), (3, "a")]),
         # A state holds from its own moment on, until the next one begins.
         (
             "SELECT t.x, s.name FROM (SELECT EXPLODE(ARRAY(9, 10, 19, 20, 99)) AS x, 'h' AS k) t"

@@ -9,12 +9,14 @@ from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import fastavro
 import pytest
 
 from tableflow_assets.labs.avro_schemas import parsed_schema
 from tableflow_assets_tests.product.cases import ONCE, SEVERAL
+from tableflow_assets_tests.product.exact import comparable
 from tableflow_assets_tests.product.hostile import (
     NOON_MS,
     Sent,
@@ -47,23 +49,27 @@ def content(sent: Sent) -> tuple[str, str, str]:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_records_are_few_and_fit_the_schemas(seed: int) -> None:
     records = hostile_records(seed)
-    assert 300 < len(records) < 450
+    assert 350 < len(records) < 600
     for sent in records:
         data = io.BytesIO()
         fastavro.schemaless_writer(data, parsed_schema(sent.topic), sent.value, strict=True)
         data.seek(0)
-        assert fastavro.schemaless_reader(data, parsed_schema(sent.topic), None) == sent.value
+        decoded: Any = fastavro.schemaless_reader(data, parsed_schema(sent.topic), None)
+        assert comparable([decoded]) == comparable([sent.value])
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_kafka_timestamps_rise_within_two_hours_and_some_are_equal(seed: int) -> None:
+def test_kafka_timestamps_rise_but_for_slow_clocks_and_some_are_equal(seed: int) -> None:
     records = hostile_records(seed)
     for stamped in (records, shuffled(records, seed)):
         times = [sent.timestamp_ms for sent in stamped]
-        assert times == sorted(times)
-        assert NOON_MS - TWO_HOURS_MS <= times[0] < NOON_MS - TWO_HOURS_MS // 2
-        assert times[-1] == NOON_MS - 1
-        assert sum(earlier == later for earlier, later in pairwise(times)) > 20
+        right = [ms for ms in times if ms >= NOON_MS - TWO_HOURS_MS]
+        slow = [ms for ms in times if ms < NOON_MS - TWO_HOURS_MS]
+        assert right == sorted(right)
+        assert right[-1] == NOON_MS - 1
+        assert 20 < len(slow) < len(right) / 4
+        assert min(slow) >= NOON_MS - 2 * TWO_HOURS_MS
+        assert sum(earlier == later for earlier, later in pairwise(right)) > 20
 
 
 def test_the_seed_decides() -> None:

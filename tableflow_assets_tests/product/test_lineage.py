@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from tableflow_assets.product.lineage import column_lineage
-from tableflow_assets.product.products import Product, products_of
+from tableflow_assets.product.load import load_products
+from tableflow_assets.product.products import Product
 from tableflow_assets.settings.product_options import ProductOptions
 from tableflow_assets.settings.settings import Settings, TopicOptions
 from tableflow_assets_tests.product.oracle import KEYS
@@ -28,7 +29,7 @@ changes:
 def labs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Product]:
     options = dict.fromkeys(KEYS, ProductOptions())
     settings = Settings(state_dir=tmp_path_factory.mktemp("labs"), products=options)
-    return {product.name: product for product in products_of(settings)}
+    return {product.name: product for product in load_products(settings).usable}
 
 
 def product_of(folder: Path, sql: str, *inputs: str, key: str = "k") -> Product:
@@ -40,7 +41,7 @@ def product_of(folder: Path, sql: str, *inputs: str, key: str = "k") -> Product:
         topics=dict.fromkeys(inputs, TopicOptions()),
         products={"p": ProductOptions(sql="p.sql")},
     )
-    (product,) = products_of(settings)
+    (product,) = load_products(settings).usable
     return product
 
 

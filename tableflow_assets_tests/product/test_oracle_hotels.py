@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 
 from tableflow_assets_tests.product.exact import average
-from tableflow_assets_tests.product.log import Row, log_of
+from tableflow_assets_tests.product.log import Row, log_of, log_with_clocks
 from tableflow_assets_tests.product.oracle import expected
 from tableflow_assets_tests.product.oracle_hotels import parsed_time
 
@@ -106,7 +107,9 @@ def names(product: str, *records: Any) -> dict[str, tuple[str, str]]:
         "2026-02-30T10:00:00.000Z",
         "2026-02-10T24:00:00.000Z",
         "2026-02-10T10:00:00Z",
-        "2026-02-10T10:00:00.5Z",
+        "2026-02-10 10:00:00",
+        "2026-02-10T10:00:00.Z",
+        "2026-02-10T10:00:00.1234Z",
         "2026-02-10 10:00:00.000Z",
         "2026-02-10T10:00:00.000+00:00",
         "2026-02-10T10:00:00.000Z ",
@@ -121,6 +124,11 @@ def test_a_time_is_read_to_the_millisecond() -> None:
     assert parsed_time("2026-02-10T11:12:13.045Z") == datetime(
         2026, 2, 10, 11, 12, 13, 45_000, tzinfo=UTC
     )
+
+
+def test_a_time_may_have_fewer_digits_of_the_second() -> None:
+    half = datetime(2026, 2, 10, 11, 12, 13, 500_000, tzinfo=UTC)
+    assert parsed_time("2026-02-10T11:12:13.5Z") == parsed_time("2026-02-10T11:12:13.50Z") == half
 
 
 def test_a_state_of_a_customer_has_all_columns() -> None:
@@ -268,6 +276,37 @@ def test_a_booking_that_moves_to_an_unknown_hotel_goes() -> None:
     moved = booked("B1", hotel_id="H2")
     assert rows("denormalized_hotel_bookings", booked("B1"), *THERE, moved) == []
     assert rows("hotel_stats", booked("B1"), *THERE, moved) == []
+
+
+def test_what_kafka_has_last_counts_whatever_the_clocks_say() -> None:
+    log = log_with_clocks(
+        (9, guest("Ann", EARLY)),
+        (8, guest("Eve", EARLY)),
+        (9, hotel("Inn", EARLY)),
+        (8, hotel("Spa", EARLY)),
+        (9, booked("B1")),
+        (8, booked("B1", price=1.0)),
+        (9, reviewed("B1", 1, THURSDAY)),
+        (8, reviewed("B1", 5, THURSDAY)),
+    )
+    (row,) = expected(log)["denormalized_hotel_bookings"]
+    columns = ("customer_first_name", "hotel_name", "booking_amount", "review_rating")
+    assert [row[column] for column in columns] == ["Eve", "Spa", 1.0, 5]
+
+
+def test_amounts_that_are_no_numbers_add_nothing() -> None:
+    prices = (math.nan, math.inf, -math.inf, 1e32, 2.5)
+    bookings = [booked(f"B{number}", price=price) for number, price in enumerate(prices)]
+    (row,) = rows("hotel_stats", *THERE, *bookings)
+    assert (row["total_bookings_count"], row["total_booking_amount"]) == (5, 2.5)
+    (row,) = rows("hotel_stats", *THERE, booked("B1", price=math.nan))
+    assert (row["total_bookings_count"], row["total_booking_amount"]) == (1, None)
+
+
+def test_guests_are_more_than_an_integer_holds() -> None:
+    many = [booked(f"B{number}", occupants=2_000_000_000) for number in range(2)]
+    (row,) = rows("hotel_stats", *THERE, *many)
+    assert row["total_guest_count"] == 4_000_000_000
 
 
 def test_a_week_of_a_hotel_has_all_columns() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import cast
 
 import pytest
 
@@ -98,18 +99,38 @@ def test_of_the_same_ts_the_payment_that_kafka_received_first() -> None:
     assert codes(log_of(paid(1, NOON, "Z"), paid(1, NOON, "A"))) == {1: "Z"}
 
 
-def test_kafka_order_is_timestamp_then_partition_then_offset() -> None:
-    def at(timestamp_ms: int, partition: int, offset: int, code: str) -> Logged:
-        return Logged("payments", partition, offset, timestamp_ms, paid(1, NOON, code)[1])
+def paid_at(partition: int, offset: int, timestamp_ms: int, code: str) -> Logged:
+    return Logged("payments", partition, offset, timestamp_ms, paid(1, NOON, code)[1])
 
-    later = at(8, 0, 0, "later")
-    other_partition = at(7, 1, 0, "other partition")
-    next_offset = at(7, 0, 10, "next offset")
-    first = at(7, 0, 9, "first")
-    log = [later, other_partition, next_offset, first]
-    assert codes(log) == {1: "first"}
-    assert codes(log[:3]) == {1: "next offset"}
-    assert codes(log[:2]) == {1: "other partition"}
+
+def test_the_first_of_a_partition_is_by_offset_whatever_the_clocks_say() -> None:
+    log = [paid_at(0, 4, 9, "first"), paid_at(0, 5, 8, "second"), paid_at(0, 6, 7, "third")]
+    assert codes(log) == codes(log[::-1]) == {1: "first"}
+
+
+def test_the_first_of_several_partitions_is_of_the_one_that_began_first() -> None:
+    low, high = paid_at(0, 0, 8, "low"), paid_at(1, 0, 7, "high")
+    assert codes([low, high]) == {1: "high"}
+    assert codes([low, high, paid_at(0, 1, 6, "low again")]) == {1: "low"}
+    assert codes([low, high, paid_at(0, 1, 7, "low again")]) == {1: "low"}
+    assert codes([low, high, paid_at(1, 1, 99, "high again")]) == {1: "high"}
+
+
+def test_the_last_is_by_offset_then_of_the_partition_with_the_newest_timestamp() -> None:
+    def order(partition: int, offset: int, timestamp_ms: int, days: int) -> Logged:
+        topic, value = ordered(1, NOON + days * DAY)
+        return Logged(topic, partition, offset, timestamp_ms, value)
+
+    def last(*orders: Logged) -> datetime:
+        log = [*orders, *log_of(line(7, 1), named(6, "Ann"), priced(1.0))]
+        (row,) = expected(log)["product_sales"]
+        return cast(datetime, row["orderdate"])
+
+    first, second = order(0, 0, 9, days=1), order(0, 1, 5, days=2)
+    assert last(second, first) == NOON + 2 * DAY
+    # A clock that goes back does not let an older state of another partition win.
+    assert last(first, second, order(1, 0, 8, days=3)) == NOON + 2 * DAY
+    assert last(first, second, order(1, 0, 9, days=3)) == NOON + 3 * DAY
 
 
 def test_payments_without_order_are_the_order_0() -> None:
@@ -277,4 +298,4 @@ def test_sums_are_exact_and_of_six_decimals() -> None:
     assert exact_sum([0.1] * 10) == 1.0
     assert exact_sum([0.1 + 0.2, 1e9, -1e9]) == 0.3
     assert exact_sum([0.0000005, 0.0000004]) == 0.000001
-    assert exact_sum([]) == 0.0
+    assert exact_sum([]) is None

@@ -23,6 +23,7 @@ from tableflow_assets.product.runner import Runner, RunResult
 from tableflow_assets.settings.product_options import ProductOptions
 from tableflow_assets.stack import connections
 from tableflow_assets.tableflow import Tableflow
+from tableflow_assets_tests.product.exact import comparable
 from tableflow_assets_tests.product.hostile import Sent
 from tableflow_assets_tests.product.log import Logged, Row
 from tableflow_assets_tests.product.oracle import KEYS
@@ -104,7 +105,7 @@ class World:
     def rows(self, name: str) -> list[Row]:
         table = self._base.catalog.find(self._own(name))
         assert table is not None
-        rows = table.scan().to_arrow().to_pylist()
+        rows = comparable(table.scan().to_arrow().to_pylist())
         return sorted(rows, key=lambda row: [row[column] for column in KEYS[name]])
 
     def log(self) -> list[Logged]:

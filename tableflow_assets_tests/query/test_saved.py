@@ -8,7 +8,7 @@ import duckdb
 import pytest
 
 from tableflow_assets.base.errors import SettingsError
-from tableflow_assets.product.products import products_of
+from tableflow_assets.product.load import load_products
 from tableflow_assets.query.answer import Table, draw
 from tableflow_assets.query.saved import SavedQuery, parse, saved_queries, saved_query
 from tableflow_assets.settings.product_options import ProductOptions
@@ -41,7 +41,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> duckdb.DuckDBPyConnectio
     products = {name: ProductOptions(sql=sql) for name, sql in PRODUCTS.items()}
     settings = Settings(state_dir=tmp_path_factory.mktemp("state"), products=products)
     connection = duckdb.connect()
-    for product in products_of(settings):
+    for product in load_products(settings).usable:
         columns = ", ".join(f"{_value(one)} AS {one}" for one in product.definition.columns)
         connection.execute(f"CREATE TABLE {product.name} AS SELECT {columns} FROM range(3) r(n)")  # noqa: S608
     return connection

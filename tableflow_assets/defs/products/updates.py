@@ -10,11 +10,13 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from json import dumps
+from pathlib import Path
 
 import dagster as dg
 from pydantic import TypeAdapter, ValidationError
 
 from tableflow_assets.base.errors import LedgerError, ServerUnreachable, TableflowError
+from tableflow_assets.base.faults import named_faults
 from tableflow_assets.defs.names import product_key
 from tableflow_assets.defs.our_runs import RUN_TAG, Config, in_one_process, is_under_way
 from tableflow_assets.defs.partitions import ProductWindows
@@ -62,7 +64,10 @@ def product_updates_sensor(
 
     @dg.sensor(
         name=SENSOR_NAME,
-        description="Launches one run for all products whose inputs have changed.",
+        description=(
+            "Launches one run for all products whose inputs have changed; those that failed before have"
+            " a run of their own."
+        ),
         asset_selection=dg.AssetSelection.assets(*keys.values()),
         minimum_interval_seconds=5,
         default_status=dg.DefaultSensorStatus.RUNNING,
@@ -76,15 +81,17 @@ def product_updates_sensor(
         if is_under_way(context.instance, SENSOR_NAME):
             return dg.SkipReason("a run is under way")
         try:
-            look = _Look(products, tableflow_catalog.client(), cursor, now)
+            client = tableflow_catalog.client()
+            look = _Look(products, client, cursor, now, settings.state_dir)
             names = look.wanted()
         except TableflowError as error:
             return dg.SkipReason(str(error))
         config = in_one_process(context)
         return dg.SensorResult(
-            run_requests=[_request([keys[name] for name in names], windows, config)]
-            if names
-            else [],
+            run_requests=[
+                _request([keys[name] for name in group], windows, config)
+                for group in look.runs(names)
+            ],
             skip_reason=None if names else look.why_nothing(),
             cursor=dumps(asdict(look.cursor(names))),
         )
@@ -96,12 +103,19 @@ class _Look:
     """One look at every product; each table is loaded only once."""
 
     def __init__(
-        self, products: Sequence[Product], catalog: RestCatalog, cursor: Cursor, now: float
+        self,
+        products: Sequence[Product],
+        catalog: RestCatalog,
+        cursor: Cursor,
+        now: float,
+        state_dir: Path,
     ) -> None:
         self._products, self._before, self._now = products, cursor, now
+        self._state_dir = state_dir
         self._table = cache(catalog.find)
         self._asked: dict[str, RequestHistory] = {}
         self._not_now: dict[str, str] = {}
+        self._behind: set[str] = set()
 
     def wanted(self) -> list[str]:
         """The products that are behind, and everything downstream of them."""
@@ -109,7 +123,8 @@ class _Look:
         for product in self._products:
             name = product.name
             try:
-                is_behind = self._is_behind(product)
+                with named_faults(name, self._state_dir):
+                    is_behind = self._is_behind(product)
             except ServerUnreachable:
                 raise
             except TableflowError as error:  # this product's own; the others go on
@@ -120,6 +135,8 @@ class _Look:
                 last_request if is_behind and last_request.head == head else RequestHistory(head)
             )
             self._asked[name] = request
+            if is_behind:
+                self._behind.add(name)
             if not is_behind and not any(upstream.name in names for upstream in product.upstream):
                 continue
             if request.may_ask_again(self._now):
@@ -127,6 +144,20 @@ class _Look:
             else:
                 self._not_now[name] = "waiting before trying again"
         return names
+
+    def runs(self, names: Sequence[str]) -> list[list[str]]:
+        """One for all, and one for those that have failed before, with what only waits for them.
+
+        So a product that keeps failing does not turn the run of the others red.
+        """
+        failed: list[str] = []
+        for product in self._products:
+            upstream = {source.name for source in product.upstream} & set(names)
+            only_follows = product.name not in self._behind and upstream <= set(failed)
+            if product.name in names and (self._asked[product.name].times or only_follows):
+                failed.append(product.name)
+        others = [name for name in names if name not in failed]
+        return [group for group in (others, failed) if group]
 
     def cursor(self, names: Sequence[str]) -> Cursor:
         requests = {

@@ -7,7 +7,8 @@ mode: upsert
 changes:
   bookings: {booking_id: booking_id}
 outcomes:
-  a booking that is sent again: the last one in Kafka's order, as in Flink's tables with a primary key.
+  a booking that is sent again: the last one in Kafka's order (by offset, whatever the clocks say), as in
+    Flink's tables with a primary key.
   a check-out before its check-in: kept, and shown by the check `stays_end_after_they_begin`.
 checks:
   stays_end_after_they_begin: >

@@ -17,6 +17,8 @@ outcomes:
   a customer or hotel that did not exist when it was booked: no row, as in Flink's temporal join. What counts
     is `updated_at`. A state from before that arrives later brings the row, one from after does not.
   a check-in or check-out that is no time of the years 1 to 9999: NULL.
+  a booking that is sent again and no longer joins (another customer or hotel, an earlier time): its row goes.
+    In Flink it stays, because the lab's join only ever appends.
   a hotel that is renamed: bookings from before keep the old name.
   a review without booking: no row. It joins when its booking arrives.
   two reviews of one booking: the newer one by `created_at`; of the same time, the last in Kafka's

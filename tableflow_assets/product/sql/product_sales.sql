@@ -34,7 +34,12 @@ checks:
     SELECT orderitemid, quantity, price, total_amount FROM product
     WHERE total_amount IS NULL OR quantity <= 0 OR price < 0
 */
-WITH prices AS (
+WITH states AS (
+  -- Of the same `updatedat`, in Kafka's order: by offset within a partition, whatever the clocks say.
+  SELECT *, MAX(`_kafka`.timestamp) OVER (PARTITION BY productid, updatedat, `_kafka`.partition) AS newest
+  FROM `shiftleft.public.products`
+),
+prices AS (
   SELECT
     productid,
     brand,
@@ -42,9 +47,9 @@ WITH prices AS (
     category,
     price,
     updatedat,
-    LEAD(updatedat) OVER (PARTITION BY productid ORDER BY updatedat, `_kafka`.timestamp, `_kafka`.partition, `_kafka`.offset) AS until,
-    ROW_NUMBER() OVER (PARTITION BY productid ORDER BY updatedat, `_kafka`.timestamp, `_kafka`.partition, `_kafka`.offset) = 1 AS is_first
-  FROM `shiftleft.public.products`
+    LEAD(updatedat) OVER (PARTITION BY productid ORDER BY updatedat, newest, `_kafka`.partition, `_kafka`.offset) AS until,
+    ROW_NUMBER() OVER (PARTITION BY productid ORDER BY updatedat, newest, `_kafka`.partition, `_kafka`.offset) = 1 AS is_first
+  FROM states
 )
 SELECT
   item.orderitemid,

@@ -8,8 +8,10 @@ changes:
   payments: {order_id: "COALESCE(order_id, 0)"}
 outcomes:
   several payments of an order: the earliest by `ts` stays, whenever it arrives. Flink's lab forgets an
-    order after an hour, and would let a later payment in again.
-  the same `ts` twice: the first one in Kafka's order (its timestamp, then partition and offset).
+    order after an hour, and would let a later payment in again; and it drops payments that come after the
+    watermark, all of which count here.
+  the same `ts` twice: the first one in Kafka's order, which is by offset; of several partitions, of the one
+    whose timestamp is the oldest.
   payments without order_id: all of them are the order 0, as in the lab; the first of them is its row. An
     order whose number is 0 is the same order, so that `order_id` stays unique.
 checks:

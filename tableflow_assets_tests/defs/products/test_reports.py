@@ -10,7 +10,7 @@ import dagster as dg
 
 from tableflow_assets.defs.products.reports import GROUP, _report, reports
 from tableflow_assets.defs.resources import resources_from
-from tableflow_assets.product.products import products_of
+from tableflow_assets.product.load import load_products
 from tableflow_assets.query.saved import parse
 from tableflow_assets.settings.product_options import ProductOptions
 from tableflow_assets.settings.settings import Settings
@@ -53,7 +53,7 @@ def test_only_queries_over_the_products_of_the_settings_are_asked(
 ) -> None:
     options = {name: ProductOptions() for name in ("unique_payments", "completed_orders")}
     settings = session_settings.model_copy(update={"products": options})
-    found = reports(products_of(settings), settings)
+    found = reports(load_products(settings).usable, settings)
     # `payment_methods` reads completed_orders as well, but a column that it does not have by default.
     assert [report.key for report in found] == [dg.AssetKey([GROUP, "hourly_sales"])]
     (spec,) = found[0].specs

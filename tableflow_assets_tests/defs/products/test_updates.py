@@ -18,6 +18,7 @@ from tableflow_assets.stack.stack import Stack
 from tableflow_assets_tests.defs.conftest import Clock
 from tableflow_assets_tests.defs.dagster_world import day, day_key
 from tableflow_assets_tests.defs.products.world import Shop
+from tableflow_assets_tests.support.crashes import break_the_look_at
 
 
 @pytest.fixture
@@ -139,6 +140,16 @@ def test_a_product_that_fails_holds_up_no_other(current: Shop, clock: Clock) -> 
     assert asked_for(third) == {current.completed}
 
 
+def test_a_product_that_crashes_the_look_at_it_holds_up_no_other(
+    current: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    current.pay(2, at=day(1))
+    current.land(current.payments)
+    break_the_look_at(current.completed, monkeypatch)
+    tick = current.look_for_updates()
+    assert asked_for(tick) == {current.unique}
+
+
 def test_nothing_is_asked_for_while_a_run_is_under_way(current: Shop) -> None:
     current.pay(2, at=day(1))
     current.land(current.payments)
@@ -204,3 +215,18 @@ def test_a_catalog_that_is_away_is_a_reason_to_skip(current: Shop, closed_port: 
     tick = current.look_for_updates(tableflow_catalog=away)
     assert "does not answer" in str(tick.skip_message)
     assert time.monotonic() - began < 60
+
+
+def test_a_product_that_failed_before_has_a_run_of_its_own(current: Shop, clock: Clock) -> None:
+    current.pay(2, at=day(1))
+    current.land(current.payments)
+    tick = current.look_for_updates()
+    current.order(2, at=day(1))
+    current.land(current.orders)
+    current.bring_up(current.completed)  # as after a run in which only the first failed
+    current.order(3, at=day(1))
+    current.land(current.orders)
+    clock.now += EVERY_SECONDS
+    requests = current.look_for_updates(tick.cursor).run_requests or []
+    runs = [{key.path[-1] for key in request.asset_selection or []} for request in requests]
+    assert runs == [{current.completed}, {current.unique}]

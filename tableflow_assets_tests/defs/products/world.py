@@ -16,7 +16,8 @@ from dagster._core.execution.execute_in_process_result import ExecuteInProcessRe
 from tableflow_assets.defs.partitions import windows_of_products
 from tableflow_assets.defs.products.updates import product_updates_sensor
 from tableflow_assets.labs.avro_schemas import schema_text
-from tableflow_assets.product.products import Product, products_of
+from tableflow_assets.product.load import load_products
+from tableflow_assets.product.products import Product
 from tableflow_assets.settings.product_options import ProductOptions
 from tableflow_assets.settings.settings import Settings, TopicOptions
 from tableflow_assets.stack import connections
@@ -58,7 +59,7 @@ class Shop(DagsterWorld):
 
     @property
     def products(self) -> tuple[Product, ...]:
-        return products_of(self.settings)
+        return load_products(self.settings).usable
 
     def key(self, name: str) -> dg.AssetKey:
         return dg.AssetKey([self.settings.namespace, name])
