@@ -18,7 +18,7 @@ from time import time
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import ancestors_of
 
-from tableflow_assets.base.errors import LedgerError, TableflowError
+from tableflow_assets.base.errors import LedgerError, NewerFormat, TableflowError
 from tableflow_assets.base.files import replace_file
 from tableflow_assets.lake.catalog import RestCatalog
 from tableflow_assets.publish import publish as publishing
@@ -135,10 +135,10 @@ class Publisher:
         return source_of(self.owner, owned, description)
 
     def _source_if_ours(self, table: str) -> SourceTable | None:
-        """None also for other tables: dead letters, and those that somebody else keeps there."""
+        """None also for other tables: dead letters, somebody else's, and those of a newer version of ours."""
         try:
             return self.source(table)
-        except LedgerError:
+        except (LedgerError, NewerFormat):
             return None
 
     def _on_each(

@@ -20,7 +20,12 @@ from tableflow_assets.tableflow import Tableflow
 from tableflow_assets_tests.publish.worlds.glue import GlueWorld
 from tableflow_assets_tests.publish.worlds.unity import DatabricksWorld
 from tableflow_assets_tests.support.kafka_topics import PAYMENT, KafkaTopic, payments
-from tableflow_assets_tests.support.tables import head_of, pipeline_of, table_of
+from tableflow_assets_tests.support.tables import (
+    append_an_entry_of_a_newer_version,
+    head_of,
+    pipeline_of,
+    table_of,
+)
 
 
 @dataclass
@@ -175,6 +180,15 @@ def test_a_topic_that_the_settings_no_longer_want_there_is_taken_out(published: 
     assert {status.state for status in published.look().values()} == {"pending"}
     assert published.publisher.unwanted([nowhere]) == []
     assert head_of(published.pipeline)  # the owner's table is still there
+
+
+def test_a_table_of_a_newer_version_keeps_no_other_from_being_taken_out(
+    published: Published,
+) -> None:
+    published.commit()
+    published.publish()
+    append_an_entry_of_a_newer_version(table_of(published.pipeline))
+    assert published.publisher.unwanted([]) == []  # not ours to judge
 
 
 def test_a_table_of_another_format_is_not_for_every_catalog(

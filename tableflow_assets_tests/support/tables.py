@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -12,7 +13,7 @@ from tableflow_assets.pipeline import Committed, Pipeline
 from tableflow_assets.settings.names import DEAD_LETTER_SUFFIX
 from tableflow_assets.source.plan import Plan
 from tableflow_assets.table.commit import REBUILD, WRITER
-from tableflow_assets.table.ledger import PROPERTY, Entry
+from tableflow_assets.table.ledger import PROPERTY, Entry, read_ledger
 from tableflow_assets.tableflow import Tableflow
 from tableflow_assets.verify.verify import PartitionResult, verify
 from tableflow_assets_tests.support.kafka_topics import KafkaTopic
@@ -103,3 +104,10 @@ class Interruption(BaseException):
 def interrupt(_step: Plan, _done: Committed) -> None:
     """After the first step, as ``on_commit``."""
     raise Interruption
+
+
+def append_an_entry_of_a_newer_version(table: Table) -> None:
+    """A commit without rows, by a version of ours that is still to come."""
+    newer = json.loads(read_ledger(table).entry.to_property()) | {"version": 2, "epoch": 1}
+    no_rows = table.scan().to_arrow().slice(0, 0)
+    table.append(no_rows, snapshot_properties={PROPERTY: json.dumps(newer)})

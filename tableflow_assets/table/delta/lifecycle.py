@@ -15,14 +15,8 @@ from tableflow_assets.table.delta import vectors
 from tableflow_assets.table.delta.changes import states_since
 from tableflow_assets.table.delta.checkpoint import write_checkpoint
 from tableflow_assets.table.delta.log import DeltaLog
-from tableflow_assets.table.delta.mirror import (
-    catch_up,
-    follow,
-    has_columns_of,
-    mirrored,
-    write_anew,
-    written_by_us,
-)
+from tableflow_assets.table.delta.mirror import catch_up, follow, write_anew
+from tableflow_assets.table.delta.mirrored import has_columns_of, mirrored, written_by_us
 from tableflow_assets.table.delta.store import Store, store_at
 from tableflow_assets.table.formats import delta_root, is_delta, keep_formats, topic_of
 

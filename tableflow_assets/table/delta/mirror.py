@@ -7,41 +7,33 @@ written if absent: two concurrent writers either write the same, or one of them 
 
 from __future__ import annotations
 
-import hashlib
-import json
 import logging
-import time
-import uuid
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from functools import cached_property, lru_cache
-from typing import Any
-from urllib.parse import quote
+from functools import cached_property
 
-from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 from pyroaring import BitMap64
 
 from tableflow_assets.base.boundary import reached
-from tableflow_assets.base.errors import CommitConflict, MirrorError
+from tableflow_assets.base.errors import CommitConflict
 from tableflow_assets.base.retry import retry_on_conflict
 from tableflow_assets.lake.catalog import RestCatalog
 from tableflow_assets.table.delta.changes import SnapshotChanges, content_of, states_since
 from tableflow_assets.table.delta.checkpoint import is_due, write_checkpoint
+from tableflow_assets.table.delta.file_entries import VECTORS, FileEntries, removal
 from tableflow_assets.table.delta.log import Action, DeltaLog, State
-from tableflow_assets.table.delta.schema import delta_schema, features
-from tableflow_assets.table.delta.stats import StatsWriter, loosened
+from tableflow_assets.table.delta.mirrored import (
+    WRITER,
+    Mirrored,
+    has_columns_of,
+    metadata_of,
+    mirrored,
+)
 from tableflow_assets.table.delta.store import store_at
-from tableflow_assets.table.delta.vectors import read_vector, write_vectors
 from tableflow_assets.table.formats import delta_root, is_delta, topic_of
 from tableflow_assets.table.snapshots import is_compaction
 
-WRITER = "tableflow_assets"
-VECTORS = "deletionVectors"
-# A writer must not touch a table with a writer feature it does not know. This one keeps others from
-# running VACUUM on Iceberg's files or making changes that Iceberg would not see. Readers ignore it.
-NO_OTHER_WRITERS = "tableflowMirror"
 ATTEMPTS = 5
 logger = logging.getLogger(__name__)
 
@@ -83,46 +75,6 @@ def write_anew(catalog: RestCatalog, table: Table) -> int:
     return _write(catalog, table, lambda mirror: mirror.write_everything())
 
 
-@dataclass(frozen=True)
-class Mirrored:
-    """What the newest version of a log says about itself."""
-
-    version: int
-    snapshot: int
-    metadata: str  # a digest of schema and properties
-    features: tuple[str, ...]
-    files: int
-
-
-def mirrored(log: DeltaLog, topic: str) -> Mirrored | None:
-    """None if there is no log yet."""
-    if log.newest < 0:
-        return None
-    info = written_by_us(log.commit(log.newest))
-    if info is None:
-        raise MirrorError(
-            f"Version {log.newest} of the Delta log of {topic!r} was not written by Tableflow"
-            " Assets: somebody else has changed the Delta table.",
-            f"The Iceberg table is not affected. Undo that change: tableflow repair {topic}",
-        )
-    return Mirrored(
-        log.newest,
-        int(info["snapshot"]),
-        info["metadata"],
-        tuple(info["features"]),
-        int(info["files"]),
-    )
-
-
-def has_columns_of(table: Table, last: Mirrored) -> bool:
-    return _metadata(table, last.features)[0] == last.metadata
-
-
-def written_by_us(actions: Iterable[Action]) -> dict[str, Any] | None:
-    info: dict[str, Any] = next((a["commitInfo"] for a in actions if "commitInfo" in a), {})
-    return info.get(WRITER)
-
-
 class _Overtaken(Exception):
     """Somebody else wrote the version that was meant to be ours: start over."""
 
@@ -135,8 +87,7 @@ class _Mirror:
         self.topic = topic_of(table)
         self.store = store_at(delta_root(table), catalog.storage)
         self.log = DeltaLog(self.store, self.topic)
-        self.root = delta_root(table) + "/"
-        self._read_vectors = lru_cache(maxsize=16)(self.store.read)  # one file holds many vectors
+        self.entries = FileEntries(table, self.store, lambda: self.state)
         self.written = 0
 
     def catch_up(self, is_fresh: bool) -> int:
@@ -193,18 +144,20 @@ class _Mirror:
             # Some commit did not record everything it did: compare the whole table instead.
             return self._write_all(at, self.state, last.features)
         features_so_far = set(last.features) | ({VECTORS} if changes.deleted_rows else set())
-        vectors = self._new_vectors(changes, at, last.version + 1) if changes.deleted_rows else {}
+        vectors = (
+            self.entries.new_vectors(changes, at, last.version + 1) if changes.deleted_rows else {}
+        )
         removals = [
-            self._remove(path, at, features_so_far, changes.changes_rows)
+            self.entries.remove(path, at, features_so_far, changes.changes_rows)
             for path in changes.removed
         ]
         additions = [
-            self._add(file, at, vectors.pop(path, None), changes.changes_rows)
+            self.entries.add(file, at, vectors.pop(path, None), changes.changes_rows)
             for path, file in changes.added.items()
         ]
         for path, vector in vectors.items():  # the rest belong to existing files
-            removals.append(self._remove(path, at, features_so_far, True))
-            additions.append(self._add_with_vector(path, vector))
+            removals.append(self.entries.remove(path, at, features_so_far, True))
+            additions.append(self.entries.add_with_vector(path, vector))
         return self._append(
             last.version, last.metadata, at, files, features_so_far, [*removals, *additions]
         )
@@ -217,12 +170,15 @@ class _Mirror:
         ``restate``: also for files that the log describes differently.
         """
         content = content_of(head, self.table.io)
-        files = {self._encoded(path): file for path, file in content.files.items()}
-        deleted_rows = {self._encoded(path): rows for path, rows in content.deleted_rows.items()}
+        files = {self.entries.encoded(path): file for path, file in content.files.items()}
+        deleted_rows = {
+            self.entries.encoded(path): rows for path, rows in content.deleted_rows.items()
+        }
         stale = {
             path
             for path, entry in state.files.items()
-            if path not in files or self._deleted_in(entry) != deleted_rows.get(path, BitMap64())
+            if path not in files
+            or self.entries.deleted_in(entry) != deleted_rows.get(path, BitMap64())
         }
         to_add = {path: file for path, file in files.items() if path not in state.files} | {
             path: files[path] for path in stale if path in files
@@ -231,18 +187,18 @@ class _Mirror:
             to_add |= {
                 path: file
                 for path, file in files.items()
-                if path not in to_add and not self._is_stated(state.files[path], file)
+                if path not in to_add and not self.entries.is_stated(state.files[path], file)
             }
         vectors: dict[str, Action] = {}
         if rows := {path: deleted_rows[path] for path in to_add if path in deleted_rows}:
-            vectors = self._write_vectors(rows, head, state.version + 1)
+            vectors = self.entries.write_vectors(rows, head, state.version + 1)
         features_so_far = set(known_features) | ({VECTORS} if deleted_rows else set())
         # An entry without a vector is replaced by the next one with the same path. With a different
         # vector, Delta sees a different file.
         stale |= {path for path in to_add.keys() & state.files.keys() if path in vectors}
-        removals = [_remove(path, state.files[path], head, True) for path in sorted(stale)]
+        removals = [removal(path, state.files[path], head, True) for path in sorted(stale)]
         additions = [
-            self._add(file, head, vectors.get(path), True) for path, file in to_add.items()
+            self.entries.add(file, head, vectors.get(path), True) for path, file in to_add.items()
         ]
         digest = "" if state.metadata is None else None
         return self._append(
@@ -260,7 +216,7 @@ class _Mirror:
     ) -> Mirrored:
         """``digest``: of the metadata in the log; None if unknown."""
         version = base + 1
-        new_digest, names, metadata_actions = _metadata(self.table, known_features)
+        new_digest, names, metadata_actions = metadata_of(self.table, known_features)
         our_info = {
             "snapshot": str(at.snapshot_id),
             "metadata": new_digest,
@@ -291,142 +247,6 @@ class _Mirror:
         if is_due(version, files) or is_compaction(at):
             write_checkpoint(delta_root(self.table), self.catalog.storage)
         return Mirrored(version, at.snapshot_id, new_digest, tuple(names), files)
-
-    # --- files --------------------------------------------------------------------------------
-
-    @cached_property
-    def _stats(self) -> StatsWriter:
-        return StatsWriter(self.table.schema())
-
-    def _encoded(self, path: str) -> str:
-        return quote(path.removeprefix(self.root), safe="/=")
-
-    def _add(
-        self, file: DataFile, at: Snapshot, vector: Action | None, changes_rows: bool
-    ) -> Action:
-        add: Action = {
-            "path": self._encoded(file.file_path),
-            "partitionValues": {},
-            "size": file.file_size_in_bytes,
-            "modificationTime": at.timestamp_ms,
-            "dataChange": changes_rows,
-            "stats": self._stats.of(file, tight=vector is None),
-        }
-        if vector is not None:
-            add["deletionVector"] = vector
-        return {"add": add}
-
-    def _is_stated(self, entry: Action, file: DataFile) -> bool:
-        stats = self._stats.of(file, tight=not entry.get("deletionVector"))
-        return (entry.get("size"), entry.get("stats")) == (file.file_size_in_bytes, stats)
-
-    def _add_with_vector(self, path: str, vector: Action) -> Action:
-        entry = self.state.files[self._encoded(path)]
-        return {
-            "add": {
-                "path": entry["path"],
-                "partitionValues": {},
-                "size": entry["size"],
-                "modificationTime": entry["modificationTime"],
-                "dataChange": True,
-                "stats": loosened(entry["stats"]),
-                "deletionVector": vector,
-            }
-        }
-
-    def _remove(
-        self, path: str, at: Snapshot, features_so_far: Iterable[str], changes_rows: bool
-    ) -> Action:
-        encoded_path = self._encoded(path)
-        # Only with deletion vectors does a removal need more of the file's entry than its path.
-        entry = self.state.files.get(encoded_path, {}) if VECTORS in features_so_far else {}
-        return _remove(encoded_path, entry, at, changes_rows)
-
-    # --- deleted rows -------------------------------------------------------------------------
-
-    def _new_vectors(
-        self, changes: SnapshotChanges, at: Snapshot, version: int
-    ) -> dict[str, Action]:
-        """By full path, for files with more deleted rows than before."""
-        rows = {}
-        for path, deleted_rows in changes.deleted_rows.items():
-            entry = self.state.files.get(self._encoded(path))
-            if path in changes.added:
-                rows[path] = deleted_rows
-            elif entry is not None and path not in changes.removed:
-                earlier = self._deleted_in(entry)
-                if deleted_rows - earlier:
-                    rows[path] = earlier | deleted_rows
-        return self._write_vectors(rows, at, version) if rows else {}
-
-    def _deleted_in(self, file: Action) -> BitMap64:
-        vector = file.get("deletionVector")
-        if not vector:
-            return BitMap64()
-        try:
-            return read_vector(vector, self._read_vectors)
-        except ValueError as error:
-            raise MirrorError(
-                f"The Delta log of {self.topic!r} is damaged: {error}.",
-                f"The Iceberg table is not affected. Write the log again: tableflow repair {self.topic}",
-            ) from error
-
-    def _write_vectors(
-        self, rows: dict[str, BitMap64], at: Snapshot, version: int
-    ) -> dict[str, Action]:
-        of_version = uuid.uuid5(self.table.metadata.table_uuid, f"{at.snapshot_id}/{version}")
-        name, content, descriptors = write_vectors(rows, of_version)
-        self.store.put(name, content)
-        reached("vectors_written")
-        return descriptors
-
-
-def _metadata(table: Table, known_features: Iterable[str]) -> tuple[str, list[str], list[Action]]:
-    """A digest of the metadata, the features it needs, and the actions that declare it."""
-    schema, history = table.schema(), table.schemas()
-    columns = delta_schema(schema, history)
-    names = sorted({*known_features, *features(schema, history)})
-    configuration = {
-        "delta.columnMapping.mode": "id",
-        "delta.columnMapping.maxColumnId": str(table.metadata.last_column_id),
-        **({"delta.enableTypeWidening": "true"} if "typeWidening" in names else {}),
-    }
-    digest = hashlib.sha256(json.dumps([columns, names, configuration]).encode()).hexdigest()
-    actions: list[Action] = [
-        {
-            "protocol": {
-                "minReaderVersion": 3,
-                "minWriterVersion": 7,
-                "readerFeatures": names,
-                "writerFeatures": [*names, NO_OTHER_WRITERS],
-            }
-        },
-        {
-            "metaData": {
-                "id": str(table.metadata.table_uuid),
-                "name": table.name()[-1],
-                "format": {"provider": "parquet", "options": {}},
-                "schemaString": columns,
-                "partitionColumns": [],
-                "configuration": configuration,
-                "createdTime": int(time.time() * 1000),
-            }
-        },
-    ]
-    return digest[:16], names, actions
-
-
-def _remove(path: str, entry: Action, at: Snapshot, changes_rows: bool) -> Action:
-    remove: Action = {
-        "path": path,
-        "deletionTimestamp": at.timestamp_ms,
-        "dataChange": changes_rows,
-    }
-    if vector := entry.get("deletionVector"):
-        remove["deletionVector"] = {
-            key: value for key, value in vector.items() if value is not None
-        }
-    return {"remove": remove}
 
 
 def _features_of(state: State) -> tuple[str, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +12,11 @@ from tableflow_assets.settings.settings import Settings, TopicOptions
 from tableflow_assets.source.log import Log
 from tableflow_assets.stack import connections
 from tableflow_assets.stack.stack import Stack
-from tableflow_assets.table.ledger import PROPERTY, read_ledger
 from tableflow_assets.table.suspension import PROPERTY as SUSPENDED
 from tableflow_assets_tests.defs.conftest import MakeWorld
 from tableflow_assets_tests.defs.dagster_world import DagsterWorld, payments, settings_on
 from tableflow_assets_tests.support.kafka_topics import PAYMENT, KafkaTopic
+from tableflow_assets_tests.support.tables import append_an_entry_of_a_newer_version
 
 
 def requested(tick: Any) -> set[Any]:
@@ -39,9 +38,7 @@ def test_an_entry_of_a_newer_version_stops_no_other_topic(
     world: DagsterWorld, kafka_topic: KafkaTopic, other_topic: KafkaTopic
 ) -> None:
     table = world.table(kafka_topic.name)
-    newer = json.loads(read_ledger(table).entry.to_property()) | {"version": 2, "epoch": 1}
-    no_rows = table.scan().to_arrow().slice(0, 0)
-    table.append(no_rows, snapshot_properties={PROPERTY: json.dumps(newer)})
+    append_an_entry_of_a_newer_version(table)
     before = world.table(kafka_topic.name).metadata_location
 
     tick = world.look_for_offsets()

@@ -33,7 +33,7 @@ from tableflow_assets.table.delta import lifecycle as upkeep
 from tableflow_assets.table.delta.checkpoint import storage_options
 from tableflow_assets.table.delta.compare import compare
 from tableflow_assets.table.delta.log import DeltaLog
-from tableflow_assets.table.delta.mirror import written_by_us
+from tableflow_assets.table.delta.mirrored import written_by_us
 from tableflow_assets.table.delta.store import Store, store_at
 from tableflow_assets.table.formats import delta_root
 from tableflow_assets.table.handle import TableHandle
