@@ -28,6 +28,9 @@ from tableflow_assets.verify.result import Int64s, Span
 from tableflow_assets.verify.values import KAFKA, Comparison, Meaning, ValueResult
 
 MOST_ROWS, MOST_BYTES = 500_000, 128 * 1024 * 1024  # of the table that are in memory at once
+KILOBYTES_AHEAD = (
+    16 * 1024
+)  # a portion reads a part of the log: what is fetched beyond it is wasted
 
 
 def compare_every_row(
@@ -45,7 +48,7 @@ def compare_every_row(
     results: dict[int, ValueResult] = {}
     for rows in _portions(scan):
         portion = _Portion(rows, spans, comparison, results)
-        read_log(log, portion.spans, [portion], lambda _: None)
+        read_log(log, portion.spans, [portion], lambda _: None, KILOBYTES_AHEAD)
         on_compared(len(rows))
     return results
 
