@@ -91,8 +91,9 @@ def _delta_text(status: TopicStatus) -> str | None:
 @topics_argument
 @click.option("--sample", default=0, metavar="N", help="Compare N rows value by value, too.")
 @click.option("--seed", default=0, help="Another seed samples other rows.")
+@click.option("--deep", is_flag=True, help="Compare all rows value by value, too.")
 @json_option
-def verify(topics: tuple[str, ...], sample: int, seed: int, as_json: bool) -> None:
+def verify(topics: tuple[str, ...], sample: int, seed: int, deep: bool, as_json: bool) -> None:
     """Compare tables with their topics, offset by offset; exit 1 on any difference."""
     from tableflow_assets.tableflow import Tableflow
     from tableflow_assets.verify.verify import verify as verify_topic
@@ -103,6 +104,7 @@ def verify(topics: tuple[str, ...], sample: int, seed: int, as_json: bool) -> No
         def compare(topic: Topic) -> list[PartitionResult]:
             end = tableflow.log.end(tableflow.log.identify(topic.name))
             task = progress.add_task(topic.name, total=sum(end.values()))
+            values = progress.add_task(f"{topic.name}, values", total=None, visible=deep)
             return verify_topic(
                 tableflow.log,
                 tableflow.catalog,
@@ -110,7 +112,11 @@ def verify(topics: tuple[str, ...], sample: int, seed: int, as_json: bool) -> No
                 registry=tableflow.registry,
                 sample=sample,
                 seed=seed,
+                deep=deep,
                 on_progress=lambda count: progress.advance(task, count),
+                on_compared=lambda count, total: progress.update(
+                    values, advance=count, total=total
+                ),
             )
 
         specs, state_dir = tableflow.topics(topics), tableflow.settings.state_dir
@@ -121,7 +127,7 @@ def verify(topics: tuple[str, ...], sample: int, seed: int, as_json: bool) -> No
     else:
         names = ["topic", "partition", "start", "committed", "expected", "rows", "dead_letters"]
         names += ["skipped", "dropped", "missing", "duplicated", "unexpected"]
-        names += [*(["sampled", "differing"] if sample else []), "ok"]
+        names += [*(["sampled", "differing"] if sample or deep else []), "ok"]
         rows = [result.to_json() for result in results]
         print_table("Table against log", names, [[row[name] for name in names] for row in rows])
         for result in results:

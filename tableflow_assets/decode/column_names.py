@@ -24,6 +24,9 @@ from __future__ import annotations
 import re
 
 KAFKA_COLUMN = "_kafka"
+# Of a JSON object's members that no property names: a map. It ends with `*` as if that were escaped, which it
+# never is, so no field's name becomes this one.
+ADDITIONAL_COLUMN = "additional_x002A_"
 _EMPTY = "_x_"
 _BREAKS_SOMEWHERE = (
     r'[.`"\\\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff]'  # wherever it stands

@@ -62,10 +62,15 @@ def key_of(topic: Topic, registry: Registry) -> Serialization:
     if topic.key_subject is None:
         return _WITHOUT_REGISTRY[topic.key]()
     if topic.key == "registry":
-        return described_by(registry.subject(topic.key_subject), topic.key_record)
+        return _unless_empty(described_by(registry.subject(topic.key_subject), topic.key_record))
     # In a keyed table a key read without its schema would be another row, so the cache is not enough.
     subject = registry.find_subject(topic.key_subject, may_trust_cache=not topic.is_keyed)
-    return Raw() if subject is None else described_by(subject, topic.key_record)
+    return Raw() if subject is None else _unless_empty(described_by(subject, topic.key_record))
+
+
+def _unless_empty(keys: Serialization) -> Serialization:
+    """Where all keys are alike, their bytes say it all."""
+    return Raw() if keys.holds_nothing else keys
 
 
 def described_by(subject: Subject, record: str | None = None) -> Serialization:

@@ -14,7 +14,7 @@ from pyiceberg.types import IcebergType, NestedField, StructType
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from tableflow_assets.decode.columns import ColumnBuilder
+from tableflow_assets.decode.columns import ColumnBuilder, Path
 from tableflow_assets.source.subject import Subject
 
 IdentityKind = Literal["bytes", "json", "avro", "json_schema", "protobuf"]
@@ -31,6 +31,15 @@ class Serialization(ABC):
     def is_record(self) -> bool:
         """Whether a value has fields, which become columns; otherwise it is a single column."""
         return False
+
+    @property
+    def holds_nothing(self) -> bool:
+        """Whether all values are alike, so that there is nothing to keep of them."""
+        return False
+
+    def left_out(self) -> list[Path]:
+        """The fields that have no column, because they can only be null."""
+        return []
 
     @abstractmethod
     def type(self, builder: ColumnBuilder) -> IcebergType:

@@ -25,6 +25,7 @@ from pyiceberg.types import (
 from tableflow_assets.decode.avro.types import TEXT
 
 AVRO: dict[str, IcebergType] = {
+    "null": StringType(),  # always NULL: elements and values, of which only the number or the keys are known
     "boolean": BooleanType(),
     "int": IntegerType(),
     "long": LongType(),

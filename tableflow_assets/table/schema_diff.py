@@ -7,7 +7,7 @@ matter here.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Literal, get_args
 
@@ -28,7 +28,8 @@ from pyiceberg.types import (
     StructType,
 )
 
-What = Literal["refused", "added", "widened", "dropped", "doc"]  # in the order they are shown
+# In the order they are shown.
+What = Literal["refused", "added", "widened", "dropped", "doc", "left out"]
 Path = tuple[str, ...]
 _WIDER: dict[IcebergType, IcebergType] = {IntegerType(): LongType(), FloatType(): DoubleType()}
 
@@ -82,6 +83,13 @@ def diff(
         *_dropped_fields(table.as_struct(), newest.as_struct(), ()),
     ]
     return SchemaDiff(tuple(sorted(changes, key=lambda change: get_args(What).index(change.what))))
+
+
+def left_out(paths: Iterable[Path]) -> Iterator[Change]:
+    """Fields that get no column, and for which the table need not change."""
+    for path in paths:
+        why = "it can only be null: it gets a column with the first version in which it can be more"
+        yield _change(path, "left out", None, None, why)
 
 
 def partition_names(table: Table) -> set[str]:

@@ -8,12 +8,14 @@ Records written with a version that is left out become dead letters.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 
 from tableflow_assets.base.errors import UnsupportedSchema
+from tableflow_assets.decode.columns import Path
 from tableflow_assets.decode.schemas import Schemas, described_by, key_of, value_of
 from tableflow_assets.decode.serialization import Serialization
 from tableflow_assets.decode.types import table_schema
@@ -21,7 +23,13 @@ from tableflow_assets.settings.settings import Topic
 from tableflow_assets.source.registry import Registry
 from tableflow_assets.source.subject import RegisteredSchema, Subject
 from tableflow_assets.table.ledger import read_ledger
-from tableflow_assets.table.schema_diff import Change, SchemaDiff, diff, partition_names
+from tableflow_assets.table.schema_diff import (
+    Change,
+    SchemaDiff,
+    diff,
+    left_out,
+    partition_names,
+)
 
 
 def fitting_schemas(topic: Topic, registry: Registry, table: Table | None) -> Schemas:
@@ -78,8 +86,17 @@ class Fit:
         target = table_schema(Schemas(value, self.key), self.topic.mode)
         newest_target = table_schema(Schemas(newest, newest_key), self.topic.mode)
         if self.table is None:
-            return diff(Schema(), target, newest_target)
-        return diff(self.table.schema(), target, newest_target, partition_names(self.table))
+            changes = diff(Schema(), target, newest_target)
+        else:
+            reserved = partition_names(self.table)
+            changes = diff(self.table.schema(), target, newest_target, reserved)
+        return SchemaDiff((*changes.changes, *left_out(self._without_column(value))))
+
+    def _without_column(self, value: Serialization) -> Iterator[Path]:
+        around = ("after",) if self.topic.mode == "cdc" else ()
+        for path in value.left_out():
+            if path[: len(around)] == around:
+                yield path[len(around) :]
 
     def _fits(self, subject: Subject, versions: list[RegisteredSchema]) -> bool:
         return self.diff_of(replace(subject, versions=tuple(versions))).fits

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -20,8 +21,15 @@ from tableflow_assets.verify.json_text import is_same_json, read_json
 from tableflow_assets.verify.readers import Unreadable
 
 
+class Tolerant(ABC):
+    """Expected where several values are right."""
+
+    @abstractmethod
+    def matches(self, stored: Any) -> bool: ...
+
+
 @dataclass(frozen=True)
-class JsonText:
+class JsonText(Tolerant):
     """Expected in a text column: the JSON of this value, in any spelling.
 
     ``or_plain``: or the string itself, if the schema does not tell the judge which.
@@ -35,18 +43,51 @@ class JsonText:
         """As the writer of Avro's recursive types spells it, which only matters for a hash."""
         return json.dumps(self.value, ensure_ascii=False)
 
-    def matches(self, text: Any) -> bool:
-        if self.or_plain and text == self.value:
+    def matches(self, stored: Any) -> bool:
+        if self.or_plain and stored == self.value:
             return True
         try:
-            return is_same_json(self.value, read_json(text))
+            return is_same_json(self.value, read_json(stored))
         except (TypeError, Unreadable):
             return False
 
 
 @dataclass(frozen=True)
-class SomeText:
+class OrNull(Tolerant):
+    """Expected in a column that the table may not have had yet when the row was written."""
+
+    value: Any
+
+    def matches(self, stored: Any) -> bool:
+        return stored is None or is_same(self.value, stored)
+
+
+@dataclass(frozen=True)
+class OtherMembers(Tolerant):
+    """Expected in the column of an object's members that have none of their own: these.
+
+    And any of the ``late``, which may have got a column only after the row was written. Or NULL: the table
+    may not have had this column then.
+    """
+
+    members: dict[str, Any]
+    late: dict[str, Any]
+
+    def matches(self, stored: Any) -> bool:
+        if stored is None:
+            return True
+        possible = self.late | self.members
+        return self.members.keys() <= stored.keys() <= possible.keys() and all(
+            is_same(possible[key], stored[key]) for key in stored
+        )
+
+
+@dataclass(frozen=True)
+class SomeText(Tolerant):
     """Expected in a text column: any text. The judge cannot say more."""
+
+    def matches(self, stored: Any) -> bool:
+        return isinstance(stored, str)
 
 
 def decimal_of(unscaled: int, scale: int) -> Decimal:
@@ -90,10 +131,8 @@ def with_maps(value: Any, kind: IcebergType) -> Any:
 
 def is_same(expected: Any, actual: Any) -> bool:
     """Equal, even if it contains NaN, which does not equal itself."""
-    if isinstance(expected, JsonText):
+    if isinstance(expected, Tolerant):
         return expected.matches(actual)
-    if isinstance(expected, SomeText):
-        return isinstance(actual, str)
     if isinstance(expected, dict) and isinstance(actual, dict):
         return expected.keys() == actual.keys() and all(
             is_same(expected[key], actual[key]) for key in expected

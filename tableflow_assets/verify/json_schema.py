@@ -7,74 +7,72 @@ holds a string, or JSON text that is a string. The schema decides that, but only
 
 from __future__ import annotations
 
-import base64
 import json
-import re
-import struct
-from collections.abc import Callable
-from datetime import UTC, date, datetime, timedelta
-from functools import cached_property
-from typing import Any
+from collections.abc import Container
+from contextlib import suppress
+from functools import cache
+from typing import Any, NamedTuple
 
-from pyiceberg.types import (
-    BinaryType,
-    BooleanType,
-    DateType,
-    DoubleType,
-    FloatType,
-    IcebergType,
-    IntegerType,
-    ListType,
-    LongType,
-    MapType,
-    StringType,
-    StructType,
-    TimestamptzType,
-)
+from pyiceberg.types import IcebergType, ListType, MapType, StringType, StructType
 
-from tableflow_assets.decode.column_names import field_name
+from tableflow_assets.decode.column_names import ADDITIONAL_COLUMN, field_name
 from tableflow_assets.source.subject import Subject
-from tableflow_assets.verify.columns import JsonText
-from tableflow_assets.verify.json_text import Fraction, read_json
+from tableflow_assets.verify.columns import JsonText, OrNull, OtherMembers
+from tableflow_assets.verify.json_leaves import LEAVES, text_of
+from tableflow_assets.verify.json_text import read_json
 from tableflow_assets.verify.readers import (
     HEADER_BYTES,
     VALUE_COLUMN,
     Path,
+    Reader,
+    Row,
     Unreadable,
     framed_id,
+    ids_of,
 )
 from tableflow_assets.verify.spark_json import json_identity
 
-_MOMENT = re.compile(
-    r"(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d:\d\d)(?:\.(\d+))?([Zz]|[+-]\d\d:?\d\d)?", re.ASCII
-)
 _COMPOSED = {"oneOf", "anyOf", "allOf", "$ref", "$dynamicRef", "$recursiveRef"}
-_MICROSECOND = timedelta(microseconds=1)
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class JsonWithSchema:
+class Content(NamedTuple):
+    """A value, and the schema it was written with."""
+
+    value: Any
+    schema: Any
+
+
+class JsonWithSchema(Reader):
     def __init__(self, subject: Subject) -> None:
         self._subject = subject
+        self._ids = ids_of(subject)
+        self._document = cache(self._parsed)
 
     def schema_id(self, data: bytes) -> int:
-        return framed_id(data, self._subject)
+        return framed_id(data, self._ids)
 
-    def read(self, data: bytes) -> Any:
-        self.schema_id(data)
-        return read_json(data[HEADER_BYTES:])
+    def read(self, data: bytes) -> Content:
+        document = self._document(self.schema_id(data))
+        return Content(read_json(data[HEADER_BYTES:]), document)
 
-    def as_column(self, content: Any, path: Path, kind: IcebergType) -> Any:
-        schema = self._newest
-        if path == (VALUE_COLUMN,) and not self._is_record(content):
+    def as_column(self, content: Content, path: Path, kind: IcebergType) -> Any:
+        if path == (VALUE_COLUMN,) and not self._is_record(content.value):
             path = ()
-        keys = tuple(map(field_name, path))
-        for key in keys:
-            if content is None:
+        value, own, schema = content.value, content.schema, self._newest
+        for key in map(field_name, path):
+            if value is None:
                 return None
-            content = _object(content).get(key)
+            value = _object(value).get(key)
+            own = _properties(own, content.schema).get(key)
             schema = _properties(schema, self._newest).get(key)
-        return _Typed(self._newest).value(content, kind, schema)
+        return _Typed(self._newest, content.schema).value(value, kind, schema, own)
+
+    def as_row(self, content: Content, around: Path, row: StructType) -> Row:
+        is_single = [f.name for f in row.fields] == [VALUE_COLUMN]
+        if is_single and not self._is_record(content.value):
+            return super().as_row(content, around, row)
+        # The kind of a struct is not looked at where it is not the value's.
+        return self.as_column(content, around, row) or {}
 
     def identity(self, data: bytes, kind: IcebergType | None) -> bytes:
         self.schema_id(data)
@@ -88,41 +86,78 @@ class JsonWithSchema:
         is_composed = isinstance(root, dict) and bool(_COMPOSED & root.keys())
         return is_composed and isinstance(content, dict) and VALUE_COLUMN in content
 
-    @cached_property
+    @property
     def _newest(self) -> Any:
+        return self._document(self._subject.latest.schema_id)
+
+    def _parsed(self, schema_id: int) -> Any:
+        version = next(v for v in self._subject.versions if v.schema_id == schema_id)
         try:
-            return json.loads(self._subject.latest.text)
+            return json.loads(version.text)
         except (ValueError, RecursionError):
             return True  # says nothing
 
 
 class _Typed:
-    def __init__(self, document: Any) -> None:
-        self._document = document
+    """``document``: the newest version's; ``written_with``: the record's own."""
 
-    def value(self, value: Any, kind: IcebergType, schema: Any) -> Any:
+    def __init__(self, document: Any, written_with: Any) -> None:
+        self._document, self._written_with = document, written_with
+
+    def value(self, value: Any, kind: IcebergType, schema: Any, own: Any) -> Any:
+        """``schema`` and ``own``: what the newest version and the record's own say about the value."""
         if value is None:
             return None
         if isinstance(kind, StructType):
-            content, properties = _object(value), _properties(schema, self._document)
-            keys = ((f, field_name(f.name)) for f in kind.fields)
-            return {
-                f.name: self.value(content.get(key), f.field_type, properties.get(key))
-                for f, key in keys
-            }
+            return self._members(_object(value), kind, schema, own)
         if isinstance(kind, MapType):
-            return {k: self.value(v, kind.value_type, None) for k, v in _object(value).items()}
+            inside = _resolved(own, self._written_with).get("additionalProperties")
+            entries = _object(value).items()
+            return {key: self.value(v, kind.value_type, None, inside) for key, v in entries}
         if isinstance(kind, ListType):
             if not isinstance(value, list):
                 raise Unreadable("no array")
-            return [self.value(element, kind.element_type, None) for element in value]
+            inside = _resolved(own, self._written_with).get("items")
+            return [self.value(element, kind.element_type, None, inside) for element in value]
         if isinstance(kind, StringType):
             return self._text(value, schema)
-        return _LEAVES[type(kind)](value)
+        return LEAVES[type(kind)](value)
+
+    def _members(self, content: Row, kind: StructType, schema: Any, own: Any) -> Row:
+        properties, known = _properties(schema, self._document), self._known(content, own)
+        kinds = {f.name: f.field_type for f in kind.fields}
+        additional = kinds.pop(ADDITIONAL_COLUMN, None)
+        keys = {field_name(name): name for name in kinds}
+        row = {}
+        for key, name in keys.items():
+            inside = known.get(key)
+            value = self.value(content.get(key), kinds[name], properties.get(key), inside)
+            row[name] = value if value is None or key in known else OrNull(value)
+        if isinstance(additional, MapType):
+            others = {k: inner for k, inner in content.items() if k not in keys or k not in known}
+            row[ADDITIONAL_COLUMN] = self._others(others, keys, additional.value_type)
+        return row
+
+    def _known(self, content: Row, own: Any) -> dict[str, Any]:
+        """The members that the record's own version names; all of them, if it may do so otherwise."""
+        target = _resolved(own, self._written_with)
+        if not target or _COMPOSED & target.keys():
+            return dict.fromkeys(content)
+        return _properties(target, self._written_with)
+
+    def _others(self, content: Row, keys: Container[str], kind: IcebergType) -> OtherMembers:
+        members, late = {}, {}
+        for key, value in content.items():
+            if key not in keys:
+                members[key] = self.value(value, kind, None, None)
+                continue
+            with suppress(Unreadable):  # never written in this way, then
+                late[key] = self.value(value, kind, None, None)
+        return OtherMembers(members, late)
 
     def _text(self, value: Any, schema: Any) -> Any:
         if _says_string(schema, self._document):
-            return _string(value)
+            return text_of(value)
         return JsonText(value, or_plain=isinstance(value, str))
 
 
@@ -156,89 +191,3 @@ def _object(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise Unreadable("no object")
     return value
-
-
-def _string(value: Any) -> str:
-    if not isinstance(value, str):
-        raise Unreadable("no string")
-    return value
-
-
-def _boolean(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise Unreadable("neither true nor false")
-    return value
-
-
-def _whole(bits: int) -> Callable[[Any], int]:
-    def whole(value: Any) -> int:
-        if isinstance(value, Fraction):
-            value = _number(value)
-            value = int(value) if value.is_integer() else None
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise Unreadable("no whole number")
-        if not -(2 ** (bits - 1)) <= value < 2 ** (bits - 1):
-            raise Unreadable("too large a number")
-        return value
-
-    return whole
-
-
-def _number(value: Any) -> float:
-    if isinstance(value, Fraction):
-        return float(value.text)
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise Unreadable("no number")
-    try:
-        return float(value)
-    except OverflowError:
-        raise Unreadable("too large a number") from None
-
-
-def _small_number(value: Any) -> float:
-    try:
-        return float(struct.unpack("<f", struct.pack("<f", _number(value)))[0])
-    except OverflowError:
-        raise Unreadable("too large a number") from None
-
-
-def _day(value: Any) -> int:
-    if not isinstance(value, str):
-        return _whole(32)(value)  # days since 1970: Kafka Connect's
-    try:
-        return (date.fromisoformat(value) - date(1970, 1, 1)).days
-    except ValueError:
-        raise Unreadable("no date") from None
-
-
-def _moment(value: Any) -> int:
-    if not isinstance(value, str):
-        return _whole(64)(value) * 1000  # milliseconds since 1970: Kafka Connect's
-    match = _MOMENT.fullmatch(value)
-    if match is None:
-        raise Unreadable("no date and time")
-    offset = "+00:00" if (match[4] or "Z") in "Zz" else match[4]
-    try:
-        moment = datetime.fromisoformat(f"{match[1]}T{match[2]}{offset}")
-    except ValueError:
-        raise Unreadable("no date and time") from None
-    return (moment - _EPOCH) // _MICROSECOND + int((match[3] or "")[:6].ljust(6, "0"))
-
-
-def _bytes(value: Any) -> bytes:
-    try:
-        return base64.b64decode(_string(value), validate=True)
-    except ValueError:
-        raise Unreadable("not base64") from None
-
-
-_LEAVES: dict[type, Callable[[Any], Any]] = {
-    BooleanType: _boolean,
-    IntegerType: _whole(32),
-    LongType: _whole(64),
-    FloatType: _small_number,
-    DoubleType: _number,
-    DateType: _day,
-    TimestamptzType: _moment,
-    BinaryType: _bytes,
-}

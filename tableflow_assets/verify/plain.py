@@ -7,11 +7,11 @@ from typing import Any
 from pyiceberg.types import IcebergType
 
 from tableflow_assets.verify.json_text import read_json
-from tableflow_assets.verify.readers import VALUE_COLUMN, Path, Unreadable
+from tableflow_assets.verify.readers import VALUE_COLUMN, Path, Reader, Unreadable
 from tableflow_assets.verify.spark_json import json_identity
 
 
-class Raw:
+class Raw(Reader):
     def read(self, data: bytes) -> Any:
         return data
 

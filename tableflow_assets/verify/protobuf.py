@@ -30,7 +30,14 @@ from pyiceberg.types import (
 from tableflow_assets.decode.column_names import column_name
 from tableflow_assets.source.subject import Subject
 from tableflow_assets.verify.columns import JsonText, SomeText
-from tableflow_assets.verify.readers import HEADER_BYTES, Path, Unreadable, framed_id
+from tableflow_assets.verify.readers import (
+    HEADER_BYTES,
+    Path,
+    Reader,
+    Unreadable,
+    framed_id,
+    ids_of,
+)
 
 _WRAPPER = "Value"  # google.protobuf.Int64Value and the like
 _WRAPPED = ("Double", "Float", "Bool", "Int32", "Int64", "UInt32", "UInt64", "String", "Bytes")
@@ -42,16 +49,17 @@ _LONGEST_VARINT = 10
 _MORE = 0x80
 
 
-class Protobuf:
+class Protobuf(Reader):
     """Reads records of one subject. ``message``: their message's name; by default the newest's first."""
 
     def __init__(self, subject: Subject, message: str | None = None) -> None:
         self._subject = subject
+        self._ids = ids_of(subject)
         self._version = cache(self._compiled)
         self._message = message
 
     def schema_id(self, data: bytes) -> int:
-        return framed_id(data, self._subject)
+        return framed_id(data, self._ids)
 
     def read(self, data: bytes) -> Any:
         version = self._version(self.schema_id(data))

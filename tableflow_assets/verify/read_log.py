@@ -41,12 +41,19 @@ class Offsets:
 
 
 def read_log(
-    log: Log, spans: Sequence[Span], listeners: Sequence[Listener], on_progress: Progress
+    log: Log,
+    spans: Sequence[Span],
+    listeners: Sequence[Listener],
+    on_progress: Progress,
+    kilobytes_ahead: int = 262_144,
 ) -> None:
-    """All committed records in [start, committed) of every partition, in order."""
+    """All committed records in [start, committed) of every partition, in order.
+
+    ``kilobytes_ahead``: what is fetched before it is asked for, and beyond the end in vain.
+    """
     unread = {span.partition: span for span in spans if span.start < span.committed}
     complaints = Complaints(log.access)
-    consumer = _consumer(log.access, complaints)
+    consumer = _consumer(log.access, complaints, kilobytes_ahead)
     consumer.assign([TopicPartition(p.topic, p.partition, p.start) for p in unread.values()])
     last_read = time.monotonic()
     try:
@@ -86,7 +93,7 @@ def _by_partition(
     return records
 
 
-def _consumer(access: KafkaAccess, complaints: Complaints) -> Consumer:
+def _consumer(access: KafkaAccess, complaints: Complaints, kilobytes_ahead: int) -> Consumer:
     return Consumer(
         {
             **access.client_config(),
@@ -98,7 +105,7 @@ def _consumer(access: KafkaAccess, complaints: Complaints) -> Consumer:
             "isolation.level": "read_committed",
             "enable.partition.eof": True,
             "queued.min.messages": 1_000_000,
-            "queued.max.messages.kbytes": 262_144,
+            "queued.max.messages.kbytes": kilobytes_ahead,
             "fetch.queue.backoff.ms": 10,
             "fetch.wait.max.ms": 50,
             "log_level": 0,

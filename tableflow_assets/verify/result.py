@@ -46,14 +46,14 @@ class PartitionResult:
     unexpected: int
     dropped: int = 0  # records that retention dropped from the table: they must not be rows
     unproven: int = 0  # rows whose records the log has lost to retention or compaction
-    sampled: int = 0
-    differing: int = 0  # of the sampled rows
+    sampled: int = 0  # rows compared value by value: some, or all
+    differing: int = 0  # of these rows
     ledger_ok: bool = True
     first_missing: int | None = None
     first_duplicated: int | None = None
     first_unexpected: int | None = None
     reason: str = ""  # what is wrong with the ledger
-    differences: tuple[str, ...] = ()  # of the sampled rows, the first few
+    differences: tuple[str, ...] = ()  # of these rows, the first few
 
     @property
     def ok(self) -> bool:

@@ -6,11 +6,11 @@ with pyiceberg, and values and keys by readers of its own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 
-from pyiceberg.expressions import AlwaysTrue
+from pyiceberg.expressions import AlwaysTrue, BooleanExpression
 from pyiceberg.table import Table
 from pyiceberg.table.refs import MAIN_BRANCH
 
@@ -23,6 +23,7 @@ from tableflow_assets.verify import by_key, by_record
 from tableflow_assets.verify.changes import LastChanges, deletes_in
 from tableflow_assets.verify.continuity import ledger_breaks
 from tableflow_assets.verify.dropped import Dropped, DroppedOffsets, PartitionDrops
+from tableflow_assets.verify.every_row import compare_every_row
 from tableflow_assets.verify.keys import Erased, ErasedOffsets, Keys
 from tableflow_assets.verify.newest_keys import compare_newest
 from tableflow_assets.verify.provable import Provable
@@ -37,17 +38,13 @@ from tableflow_assets.verify.read_table import (
 )
 from tableflow_assets.verify.readers import Reader
 from tableflow_assets.verify.result import NONE, PartitionResult, Span
-from tableflow_assets.verify.sample import (
-    Meaning,
-    Sample,
-    SampleResult,
-    compare_sample,
-    decoded_key_type,
-)
+from tableflow_assets.verify.sample import Sample, compare_sample
 from tableflow_assets.verify.topic_readers import key_reader, value_reader
+from tableflow_assets.verify.values import Meaning, ValueResult, decoded_key_type
 
 __all__ = ["PartitionResult", "verify"]
 
+Compared = Callable[[int, int], None]
 # Spelled out rather than imported: nothing of the write path takes part in judging it.
 MODE_PROPERTY = "tableflow.mode"
 KEYED_MODES = ("upsert", "cdc")
@@ -64,14 +61,18 @@ def verify(
     newest_commit_only: bool = False,
     sample: int = 0,
     seed: int = 0,
+    deep: bool = False,
     on_progress: Progress = lambda _: None,
+    on_compared: Compared = lambda *_: None,
 ) -> list[PartitionResult]:
     """Compare a topic with its table; an empty list if nothing was committed yet.
 
     All offsets that the table has read, or only those of its newest commit: quick enough for every
     run, whatever the topic's size. ``ref``: a branch that is to become the table, in a ``mode`` that
     the table may not have yet. ``sample``: so many rows are also compared value by value; the same
-    ones for the same ``seed``. A sample, and a table with one row per key, need the ``registry``.
+    ones for the same ``seed``. ``deep``: all of them are. Values, and a table with one row per key, need
+    the ``registry``. ``on_progress`` counts records of the log, ``on_compared`` the rows of a deep comparison
+    and how many there are.
     """
     table = catalog.find(topic.table)
     if table is None or (ref == MAIN_BRANCH and table.current_snapshot() is None):
@@ -94,14 +95,17 @@ def verify(
         mode=mode,
         begin=begin,
         newest_commit_only=newest_commit_only,
+        where=where,
         # Also those that the ledger should have, but does not.
         partitions=sorted({*ledger.committed, *breaks, *rows.partitions}),
         rows=rows,
         set_aside=set_aside,
         on_progress=on_progress,
     )
-    results, samples = comparison.run(sample, seed)
-    return [_with(result, breaks, samples) for result in results]
+    results, values = comparison.run(sample, seed)
+    if deep:
+        values = comparison.every_row(on_compared)
+    return [_with(result, breaks, values) for result in results]
 
 
 @dataclass(frozen=True)
@@ -115,20 +119,38 @@ class _Comparison:
     mode: str
     begin: Mapping[int, int]
     newest_commit_only: bool
+    where: BooleanExpression
     partitions: list[int]
     rows: Rows
     set_aside: SetAside
     on_progress: Progress
 
-    def run(self, size: int, seed: int) -> tuple[list[PartitionResult], Mapping[int, SampleResult]]:
+    def run(self, size: int, seed: int) -> tuple[list[PartitionResult], Mapping[int, ValueResult]]:
         """The results of all partitions, and those of a sample of so many rows."""
         sample = Sample(self.rows, self._spans(), size, seed)
-        is_keyed = self.mode in KEYED_MODES
-        results = self._by_key(sample) if is_keyed else self._by_record(sample)
+        results = self._by_key(sample) if self._is_keyed else self._by_record(sample)
         if not sample.records:
             return results, {}
-        meaning = Meaning(self._values(), self._keys, self.mode, is_keyed)
-        return results, compare_sample(sample, self.table, self.ledger.head, meaning)
+        return results, compare_sample(sample, self.table, self.ledger.head, self._meaning)
+
+    def every_row(self, on_compared: Compared) -> Mapping[int, ValueResult]:
+        return compare_every_row(
+            self.log,
+            self._in_log,
+            self.table,
+            self.ledger.head,
+            self.where,
+            self._meaning,
+            lambda count: on_compared(count, len(self.rows.offset)),
+        )
+
+    @property
+    def _is_keyed(self) -> bool:
+        return self.mode in KEYED_MODES
+
+    @property
+    def _meaning(self) -> Meaning:
+        return Meaning(self._values(), self._keys, self.mode, self._is_keyed)
 
     @property
     def registry(self) -> Registry:
@@ -183,9 +205,12 @@ class _Comparison:
         )
 
     def _read_log(self, *listeners: Listener) -> list[Span]:
-        in_log = [span for span in self._spans() if span.partition in self.topic.partitions]
-        read_log(self.log, in_log, listeners, self.on_progress)
+        read_log(self.log, self._in_log, listeners, self.on_progress)
         return self._spans()  # again, because records may have expired before they were read
+
+    @property
+    def _in_log(self) -> list[Span]:
+        return [span for span in self._spans() if span.partition in self.topic.partitions]
 
     def _spans(self) -> list[Span]:
         earliest, end = self.log.earliest(self.topic), self.log.end(self.topic)
@@ -206,14 +231,14 @@ class _Comparison:
 
 
 def _with(
-    result: PartitionResult, breaks: Mapping[int, str], samples: Mapping[int, SampleResult]
+    result: PartitionResult, breaks: Mapping[int, str], values: Mapping[int, ValueResult]
 ) -> PartitionResult:
-    sample = samples.get(result.partition, SampleResult())
+    compared = values.get(result.partition, ValueResult())
     return replace(
         result,
-        sampled=sample.sampled,
-        differing=sample.differing,
-        differences=tuple(sample.differences),
+        sampled=compared.compared,
+        differing=compared.differing,
+        differences=tuple(compared.differences),
         ledger_ok=result.partition not in breaks,
         reason=breaks.get(result.partition, ""),
     )

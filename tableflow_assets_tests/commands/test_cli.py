@@ -19,6 +19,7 @@ from tableflow_assets.tableflow import Tableflow
 from tableflow_assets_tests.commands.conftest import Command
 from tableflow_assets_tests.defs.dagster_world import duplicate_rows, payments
 from tableflow_assets_tests.support.kafka_topics import PAYMENT, KafkaTopic
+from tableflow_assets_tests.table.damage import run_sql
 
 WriteConfig = Callable[[str], str]
 on_stack = pytest.mark.usefixtures("on_stack")
@@ -145,6 +146,21 @@ def test_verify_exits_1_where_rows_are_duplicated(
     assert answer.code == 1
     assert sum(result["duplicated"] for result in answer.json) == 3
     assert sum(result["missing"] for result in answer.json) == 0
+
+
+@on_stack
+def test_verify_deep_exits_1_where_a_value_is_not_what_the_log_says(
+    command: Command, tableflow: Tableflow, kafka_topic: KafkaTopic
+) -> None:
+    kafka_topic.send(PAYMENT, payments(3), partition=0)
+    pipeline = tableflow.pipeline(tableflow.topic(kafka_topic.name))
+    pipeline.catch_up()
+    assert command("verify", kafka_topic.name, "--deep").code == 0
+    run_sql(pipeline, "UPDATE TABLE SET amount = 7 WHERE id = 2")
+    assert command("verify", kafka_topic.name).code == 0
+    answer = command("verify", kafka_topic.name, "--deep")
+    assert answer.code == 1
+    assert " 0:2 amount: the log has 1.0, the table 7.0" in answer.out
 
 
 @on_stack

@@ -87,6 +87,19 @@ def test_what_the_newest_version_does_is_told_and_not_done(
     assert table_made() == before
 
 
+def test_a_field_without_a_column_is_told(
+    command: Command,
+    kafka_topic: KafkaTopic,
+    table_made: Callable[[], str],
+    file_with: Callable[[str, object], str],
+) -> None:
+    fields = [*PAYMENT["fields"], {"name": "nothing", "type": "null", "default": None}]
+    file = file_with("next.avsc", PAYMENT | {"fields": fields})
+    answer = command("plan", kafka_topic.name, "--schema", file, "--json")
+    assert answer.code == 0
+    assert kinds(answer.json) == {"nothing": "left out"}
+
+
 def test_a_schema_that_is_not_registered_yet_is_taken_as_the_next(
     command: Command,
     table_made: Callable[[], str],

@@ -7,7 +7,7 @@ from itertools import product
 
 import pytest
 
-from tableflow_assets.decode.column_names import column_name, field_name
+from tableflow_assets.decode.column_names import ADDITIONAL_COLUMN, column_name, field_name
 
 BREAKS_SOMEWHERE = {
     *'.`"\\',
@@ -83,6 +83,12 @@ def test_a_name_that_works_everywhere_stays_as_it_is(name: str) -> None:
 def test_what_breaks_somewhere_is_escaped(field: str, column: str) -> None:
     assert column_name(field) == column
     assert field_name(column) == field
+
+
+def test_no_field_has_the_column_of_the_members_beside_it() -> None:
+    for field in ("additional*", "additional", ADDITIONAL_COLUMN, ADDITIONAL_COLUMN.upper()):
+        assert column_name(field).lower() != ADDITIONAL_COLUMN.lower()
+    assert column_name(field_name(ADDITIONAL_COLUMN)) != ADDITIONAL_COLUMN
 
 
 def assert_reversible(fields: list[str]) -> None:

@@ -91,6 +91,8 @@ def landed(tableflow: Tableflow) -> dict[str, Landed]:
 
 def comparable(value: Any) -> Any:
     """Maps as dictionaries: pyarrow has them as pairs."""
+    if isinstance(value, dict):
+        return {key: comparable(inner) for key, inner in value.items()}
     if isinstance(value, list) and value and all(isinstance(pair, tuple) for pair in value):
         return dict(value)
     return value

@@ -76,10 +76,17 @@ AVRO = {
         {"a": 4},
         {"member_string": None, "member_int": None, "member_Thing": {"a": 4}},
     ),
+    "`array` of `null`": same({"type": "array", "items": "null"}, [None, None]),
+    "`map` of `null`": same({"type": "map", "values": "null"}, {"a": None}),
     "a record that contains itself": Case(
         record("Node", v="int", next=["null", "Node"]),
         {"v": 1, "next": {"v": 2, "next": None}},
         {"v": 1, "next": {"v": 2, "next": None}},
+    ),
+    '`["int", record that contains itself]`': Case(
+        ["int", record("Leaf", v="int", next=["null", "Leaf"])],
+        {"v": 1, "next": None},
+        {"v": 1, "next": None},
     ),
 }
 
@@ -172,6 +179,11 @@ JSON = {
     "`object` with properties": same(_THING, ITEM),
     "`object` with only `additionalProperties`": same(
         {"type": "object", "additionalProperties": {"type": "integer"}}, {"a": 1, "b": 2**40}
+    ),
+    "`object` with properties and `additionalProperties`": Case(
+        _THING | {"additionalProperties": {"type": "integer"}},
+        ITEM | {"a": 1, "b": 2**40},
+        ITEM | {"additional_x002A_": {"a": 1, "b": 2**40}},
     ),
     '`["string", "null"]`': same({"type": ["string", "null"]}, "x"),
     "`oneOf` with null": same({"oneOf": [{"type": "null"}, {"type": "integer"}]}, 5),

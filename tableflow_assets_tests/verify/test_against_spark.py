@@ -52,6 +52,9 @@ SECOND = record(
     node=NODE,
     lists={"type": "array", "items": {"type": "array", "items": ["null", "Colour"]}},
     maps={"type": "map", "values": ["null", "double"]},
+    nothing="null",
+    nulls={"type": "array", "items": "null"},
+    empty={"type": "map", "values": record("Empty", nothing="null")},
 )
 PROTO_FIRST = 'syntax = "proto3"; message M { int32 id = 1; string dropped = 2; }'
 PROTO_SECOND = """
@@ -67,6 +70,7 @@ PROTO_SECOND = """
       repeated Inner inners = 13; map<uint64, string> names = 14; oneof one { string a = 15; Inner b = 16; }
       message Inner { sint32 x = 1; Node node = 2; } message Node { string name = 1; Node next = 2; }
     }"""
+LEAP = '"2016-12-31T18:59:60.5-05:00"'
 JSON_FIRST = {
     "type": "object",
     "properties": {"id": {"type": "integer"}, "old": {"type": "string"}},
@@ -83,8 +87,13 @@ JSON_SECOND = {
         "any": {},
         "a.b": {"type": "array", "items": {"type": ["null", "integer"]}},
         "map": {"type": "object", "additionalProperties": {"type": "string"}},
-        "inner": {"type": "object", "properties": {"name": {"type": ["string", "null"]}}},
+        "inner": {
+            "type": "object",
+            "properties": {"name": {"type": ["string", "null"]}},
+            "additionalProperties": {"type": "integer"},
+        },
     },
+    "additionalProperties": {"type": "string"},
 }
 
 
@@ -147,12 +156,12 @@ def json_records() -> Iterator[bytes]:
         "x": ["1", "0.1", "1e3", "-0.0", "null"],
         "flag": ["true", "null"],
         "day": ['"2024-02-29"', '"2023-02-29"', "null"],
-        "at": ['"2024-02-29T12:00:00.123456+01:00"', '"1969-12-31T23:59:59Z"', '"yesterday"'],
+        "at": ['"2024-02-29T12:00:00.123456+01:00"', '"1969-12-31T23:59:59Z"', '"yesterday"', LEAP],
         "raw": ['"/w=="', '""'],
         "any": ['"x"', '{"b": 1.50, "a": [null, true]}', "12345678901234567890", "3.25", '"\\n"'],
         "a.b": ["[]", "[1, null]"],
         "map": ['{"é": "x", "": null}', "{}"],
-        "inner": ['{"name": "n", "more": [[[]]]}', "{}", "null"],
+        "inner": ['{"name": "n", "more": [[[]]]}', '{"b": 1, "a": null, "b": 2}', "null"],
         "old": ['"o"', '""'],
         "not in the schema": ["{}"],
     }

@@ -23,6 +23,7 @@ from pyiceberg.types import (
     TimestamptzType,
 )
 
+from tableflow_assets.decode.column_names import ADDITIONAL_COLUMN
 from tableflow_assets.verify.columns import JsonText, is_same
 from tableflow_assets.verify.json_schema import JsonWithSchema
 from tableflow_assets.verify.plain import Json, Raw, Text
@@ -58,6 +59,8 @@ def of(**properties: Any) -> dict[str, Any]:
         (DateType(), "1", 1),
         (TimestamptzType(), '"1970-01-01T00:00:01Z"', 1_000_000),
         (TimestamptzType(), '"1970-01-01T01:00:00.1234569+01:00"', 123_456),
+        (TimestamptzType(), '"1970-01-01T23:59:60Z"', 86_400_000_000),
+        (TimestamptzType(), '"9999-12-31T15:59:60.25-08:00"', 253_402_300_800_250_000),
         (TimestamptzType(), '"1970-01-01 00:00:00.5"', 500_000),
         (TimestamptzType(), '"1969-12-31T23:59:59.999999z"', -1),
         (TimestamptzType(), "5", 5000),
@@ -149,6 +152,44 @@ def test_deep_json_is_compared_without_a_deep_stack() -> None:
         deep = [deep]
     assert is_same(JsonText(deep), json.dumps(deep))
     assert not is_same(JsonText(deep), json.dumps([deep]))
+
+
+def test_a_member_that_only_a_later_version_names_may_be_missing() -> None:
+    """It had no column when the row was written, or it has: nothing says which."""
+    inner = {"properties": {"a": {"type": "integer"}}}
+    first = of(inner=of())
+    reader = JsonWithSchema(subject(first, of(x={"type": "integer"}, inner=inner), kind="JSON"))
+    kind = StructType(
+        NestedField(1, "x", LongType()),
+        NestedField(2, "inner", StructType(NestedField(3, "a", LongType()))),
+    )
+    value = b'{"x": 5, "inner": {"a": 6}}'
+    old, new = (reader.as_row(reader.read(framed(value, n)), (), kind) for n in (1, 2))
+    whole = {"x": 5, "inner": {"a": 6}}
+    assert is_same(old, whole)
+    assert is_same(new, whole)
+    for partly in ({"x": None, "inner": {"a": 6}}, {"x": 5, "inner": {"a": None}}):
+        assert is_same(old, partly)
+        assert not is_same(new, partly)
+    assert not is_same(old, {"x": 4, "inner": {"a": 6}})
+
+
+def test_members_without_a_column_are_in_the_map_that_some_rows_lack() -> None:
+    first = of(a=True) | {"additionalProperties": {"type": "integer"}}
+    then = of(a=True, late={"type": "integer"}) | {"additionalProperties": {"type": "integer"}}
+    reader = JsonWithSchema(subject(first, then, kind="JSON"))
+    others = NestedField(1, ADDITIONAL_COLUMN, LONG_BY_NAME)
+    kind = StructType(others, NestedField(3, "late", LongType()))
+    row = reader.as_row(reader.read(framed(b'{"x": 1, "late": 2, "y": null}')), (), kind)
+
+    def fits(members: Any, late: Any) -> bool:
+        return is_same(row, {ADDITIONAL_COLUMN: members, "late": late})
+
+    assert fits({"x": 1, "y": None}, 2)
+    assert fits({"x": 1, "y": None, "late": 2}, None)
+    assert fits(None, None)
+    for wrong in ({}, {"x": 1}, {"x": 2, "y": None}, {"x": 1, "y": None, "z": 3}):
+        assert not fits(wrong, 2)
 
 
 def test_plain_values() -> None:

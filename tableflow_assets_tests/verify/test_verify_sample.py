@@ -84,7 +84,9 @@ def everything(**changed: Any) -> dict[str, Any]:
 
 
 def differences(pipeline: Pipeline, **options: Any) -> tuple[int, int, list[str]]:
+    """Of a sample as large as the table, and so the same as those of every row."""
     results = compared(pipeline, sample=100, **options)
+    assert results == compared(pipeline, deep=True, **options)
     assert all(result.ok == (result.differing == 0) for result in results), results
     return (
         sum(result.sampled for result in results),

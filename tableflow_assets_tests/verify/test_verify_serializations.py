@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from confluent_kafka.schema_registry import Schema
 
+from tableflow_assets.decode.column_names import ADDITIONAL_COLUMN
 from tableflow_assets.pipeline import Pipeline
 from tableflow_assets.tableflow import Tableflow
 from tableflow_assets.verify.verify import PartitionResult, verify
@@ -25,7 +26,7 @@ def judged(pipeline: Pipeline, **options: Any) -> list[PartitionResult]:
         pipeline.catalog,
         pipeline.topic,
         registry=pipeline.registry,
-        sample=100,
+        deep=True,
         **options,
     )
 
@@ -65,6 +66,29 @@ def test_plain_values(tableflow: Tableflow, kafka_topic: KafkaTopic, value: str)
     kafka_topic.send_bytes([b"\xff"], partition=0)
     pipeline.catch_up()
     assert clean(pipeline) == (3 if value == "raw" else 2)
+
+
+def test_json_whose_other_members_get_a_type(tableflow: Tableflow, kafka_topic: KafkaTopic) -> None:
+    """A table that is there already gets a column for them."""
+    inner = {"type": "object", "properties": {"a": {"type": "integer"}}}
+    names = {"additionalProperties": {"type": "string"}}
+    any_member = {"type": "object", "properties": {"inner": inner}}
+    typed_member = any_member | {"properties": {"inner": inner | names}} | names
+    pipeline = pipeline_of(tableflow, kafka_topic)
+    for schema in (any_member, typed_member):
+        header = b"\0" + kafka_topic.register(schema, kind="JSON").to_bytes(4, "big")
+        kafka_topic.accept_any_schema()
+        value = json.dumps({"x": "y", "inner": {"a": 1, "b": "c"}}).encode()
+        kafka_topic.send_bytes([header + value], partition=0)
+        assert pipeline.catch_up().rows == 1
+    before, after = rows_of(pipeline)
+    assert before["inner"] == {"a": 1, ADDITIONAL_COLUMN: None}
+    assert after["inner"] == {"a": 1, ADDITIONAL_COLUMN: [("b", '"c"')]}
+    assert (before[ADDITIONAL_COLUMN], after[ADDITIONAL_COLUMN]) == (None, [("x", '"y"')])
+    assert clean(pipeline) == 2
+    changed = f"UPDATE TABLE SET {ADDITIONAL_COLUMN} = map('x', '0') WHERE _kafka.offset = 1"  # noqa: S608
+    damage.run_sql(pipeline, changed)
+    assert f" 0:1 {ADDITIONAL_COLUMN}: the log has " in difference(pipeline)
 
 
 def test_protobuf_with_keys_in_json(tableflow: Tableflow, kafka_topic: KafkaTopic) -> None:

@@ -21,7 +21,7 @@ from pyspark.sql.pandas.functions import arrow_udf
 
 from tableflow_assets.decode import framing
 from tableflow_assets.decode.avro.schema import END_BYTES, AvroSchemas, flatten
-from tableflow_assets.decode.columns import ColumnBuilder
+from tableflow_assets.decode.columns import ColumnBuilder, Path
 from tableflow_assets.decode.serialization import Serialization
 from tableflow_assets.decode.text import is_text
 from tableflow_assets.source.subject import RegisteredSchema, Subject
@@ -59,7 +59,16 @@ class Avro(Serialization):
         return self._schemas.type(builder)
 
     def columns(self, builder: ColumnBuilder) -> list[NestedField]:
+        if self.holds_nothing:
+            return []
         return self._schemas.columns(builder) if self.is_record else super().columns(builder)
+
+    @property
+    def holds_nothing(self) -> bool:
+        return self._schemas.holds_nothing
+
+    def left_out(self) -> list[Path]:
+        return self._schemas.left_out()
 
     def schema_id(self, data: Column) -> Column:
         return framing.known_id(data, self.subject)
@@ -73,10 +82,10 @@ class Avro(Serialization):
         return narrowed
 
     def parse(self, data: Column) -> Column:
-        is_recursive = self._schemas.recursive
-        body = self._flattened(data) if is_recursive else framing.body(data)
+        has_text = self._schemas.has_text
+        body = self._flattened(data) if has_text else framing.body(data)
         marked = F.concat(body, F.lit(END))
-        writer = self._schemas.flattened_writer if is_recursive else self._schemas.writer
+        writer = self._schemas.flattened_writer if has_text else self._schemas.writer
         options = {
             "avroSchema": self._schemas.reader,
             "mode": "PERMISSIVE",
@@ -98,7 +107,7 @@ class Avro(Serialization):
         )
 
     def typed(self, parsed: Column) -> Column:
-        return parsed["value"]
+        return F.lit(None).cast("string") if self.holds_nothing else parsed["value"]
 
     def identity(self, data: Column, parsed: Column) -> Column:
         """Its content as JSON without nulls, the fields sorted by name.
@@ -113,7 +122,7 @@ class Avro(Serialization):
         return self.type(ColumnBuilder(self.subject.name))
 
     def _flattened(self, data: Column) -> Column:
-        """Spark has no recursive types: their values become text before Spark sees them."""
+        """What becomes text does so before Spark sees it: it has, for one, no recursive types."""
         schemas = self._schemas
         indexes = {version.schema_id: n for n, version in enumerate(self.subject.versions)}
 

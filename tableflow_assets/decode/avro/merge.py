@@ -50,9 +50,28 @@ class _Merge:
         for identity, variants in alternatives.items():
             member = f"{MEMBER}{_newest(variants).simple_name}"
             branches[identity] = self._merge_type(variants, (*path, member) if is_union else path)
+        if is_union and any(branch.holds_nothing for branch in branches.values()):
+            return AvroType(TEXT)
         null = {"null": AvroType("null")} if any(map(_may_be_null, place.values())) else {}
         parts = null | branches
-        return AvroType("union", parts=parts) if len(parts) > 1 else next(iter(parts.values()))
+        kind = AvroType("union", parts=parts) if len(parts) > 1 else next(iter(parts.values()))
+        if not is_union:
+            self._refuse_a_change_that_no_column_shows(place, alternatives, kind, path)
+        return kind
+
+    def _refuse_a_change_that_no_column_shows(
+        self, place: _Place, alternatives: dict[str, _Place], kind: AvroType, path: Path
+    ) -> None:
+        """A record of nothing has none, so nothing else would notice that it was, or becomes, a value."""
+        variants = next(iter(alternatives.values()), {})
+        others = {v: each for v, each in place.items() if each.branches and v not in variants}
+        if others and (
+            kind.holds_nothing
+            or any(self.at({v: each}, path).holds_nothing for v, each in others.items())
+        ):
+            raise self._errors.unsupported(
+                path, "it is a record in one version, and something else in another"
+            )
 
     def _alternatives(self, place: _Place) -> dict[str, _Place]:
         branches = {version: kind.branches for version, kind in place.items() if kind.branches}
@@ -93,9 +112,18 @@ class _Merge:
             max(variants.values(), key=_width).kind,
             full_name if newest.name else "",
             self._attributes(variants, path),
-            {name: self.at(place, (*path, name)) for name, place in _parts(variants).items()},
+            {
+                name: self._part(newest.kind, place, (*path, name))
+                for name, place in _parts(variants).items()
+            },
             docs,
         )
+
+    def _part(self, kind: str, place: _Place, path: Path) -> AvroType:
+        """A record's field may be left out of the table, an element or a map's value may not."""
+        part = self.at(place, path)
+        has_column = kind == "record" or not part.branches or not part.holds_nothing
+        return part if has_column else AvroType(TEXT)
 
     def _attributes(self, variants: _Place, path: Path) -> dict[str, Any]:
         symbols = [

@@ -21,6 +21,12 @@ old records to another column.
 | [X, Y]                              | struct of member_X, member_Y         |
 | a record that contains itself, or   | string: JSON text                    |
 | a union [X, Y] with such a record   |                                      |
+| a field that can only be null       | none                                 |
+
+A record of which no field is left can only be one value, too: a field of such a type is left out as well.
+So these fields can become anything later. Elements of a list and values of a map are not left out, because
+their number and keys would go with them: where they can only be null they are a string, always NULL; where
+they can only be one record, its JSON text; and so is a whole union with such a record.
 
 The columns are those that Spark 4.1's ``from_avro`` makes of ``reader``, with the option
 ``enableStableIdentifiersForUnionType``. This relies on the following: null is taken out of a union first;
@@ -33,7 +39,7 @@ only in case are refused.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -74,6 +80,14 @@ class AvroSchemas:
     def is_record(self) -> bool:
         return _is_record(self.merged)
 
+    @property
+    def holds_nothing(self) -> bool:
+        return self.merged.holds_nothing
+
+    def left_out(self) -> list[Path]:
+        """The fields without a column: those that can only be null."""
+        return list(_left_out(self.merged, ()))
+
     def columns(self, builder: ColumnBuilder) -> list[NestedField]:
         """The fields of a record."""
         fields = _fields(self.merged.branches[0], (), builder)
@@ -82,6 +96,8 @@ class AvroSchemas:
     def type(self, builder: ColumnBuilder) -> IcebergType:
         if not self.is_record and any(_is_record(version.root) for version in self.versions):
             raise builder.unsupported((), "it is a record in one version, and something else")
+        if self.holds_nothing:
+            return AVRO["null"]
         return _iceberg(self.merged, (), builder)
 
     @cached_property
@@ -89,7 +105,7 @@ class AvroSchemas:
         return _framed(_nullable(_read(self.merged)), default=None)
 
     @property
-    def recursive(self) -> bool:
+    def has_text(self) -> bool:
         """If so, records must be flattened and read with the flattened writer's schema."""
         return _has_text(self.merged)
 
@@ -119,11 +135,14 @@ def _framed(value: Any, **attributes: Any) -> str:
 def _read(kind: AvroType) -> Any:
     if kind.kind == TEXT:
         return _TEXT_SCHEMA
+    if kind.kind == "null":
+        return _TEXT_SCHEMA  # a column needs some type
     if kind.kind == "union":
-        return [_read(part) for part in kind.parts.values()]
+        return ["null" if part.kind == "null" else _read(part) for part in kind.parts.values()]
     parts = {name: _read(part) for name, part in kind.parts.items()}
     if kind.kind == "record":
-        parts = {name: _nullable(part) for name, part in parts.items()}
+        kept = _kept(kind)
+        parts = {name: _nullable(part) for name, part in parts.items() if name in kept}
     return _schema(kind, kind.name, parts, default=None)
 
 
@@ -180,8 +199,24 @@ def _has_text(kind: AvroType) -> bool:
 def _fields(kind: AvroType, path: Path, builder: ColumnBuilder) -> list[NestedField]:
     return [
         builder.field(name, _iceberg(part, (*path, name), builder), kind.docs.get(name))
-        for name, part in kind.parts.items()
+        for name, part in _kept(kind).items()
     ]
+
+
+def _kept(record: AvroType) -> dict[str, AvroType]:
+    """The fields that have a column. The others get one when a version gives them another type."""
+    return {name: part for name, part in record.parts.items() if not part.holds_nothing}
+
+
+def _left_out(kind: AvroType, path: Path) -> Iterator[Path]:
+    is_union = len(kind.branches) > 1
+    for branch in kind.branches:
+        inside = (*path, f"{MEMBER}{branch.simple_name}") if is_union else path
+        for name, part in branch.parts.items():
+            if branch.kind == "record" and part.holds_nothing:
+                yield (*inside, name)
+            else:
+                yield from _left_out(part, (*inside, name))
 
 
 def _iceberg(kind: AvroType, path: Path, builder: ColumnBuilder) -> IcebergType:
@@ -194,8 +229,6 @@ def _iceberg(kind: AvroType, path: Path, builder: ColumnBuilder) -> IcebergType:
             return builder.map_of(_iceberg(kind.parts["value"], (*path, "value"), builder))
         case "union":
             return _union(kind, path, builder)
-        case "null":
-            raise builder.unsupported(path, "the type 'null' has no place in a table")
     if kind.logical == "decimal":
         # Spark would read an invalid one as bytes, a type that the column could never change again.
         if problem := decimal_problem(kind):

@@ -12,7 +12,7 @@ from tableflow_assets.decode.columns import ColumnBuilder, Path
 PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
 NAMED = ("record", "enum", "fixed")
 LARGEST_PRECISION = 38
-TEXT = "text"  # not an Avro type: JSON text, in place of a type that contains itself
+TEXT = "text"  # not an Avro type: JSON text, in place of a type that no column can have
 
 # Avro says to ignore unknown logical types, so all others are dropped.
 _LOGICAL_TYPES = {
@@ -57,6 +57,18 @@ class AvroType:
         """The types that a non-null value can have."""
         parts = self.parts.values() if self.kind == "union" else [self]
         return [part for part in parts if part.kind != "null"]
+
+    @property
+    def holds_nothing(self) -> bool:
+        """Whether all its values are alike: null, or a record of nothing else. Not before it is merged,
+        because before that it may contain itself.
+        """
+        branches = self.branches
+        return not branches or (
+            len(branches) == 1
+            and branches[0].kind == "record"
+            and all(part.holds_nothing for part in branches[0].parts.values())
+        )
 
 
 @dataclass(eq=False)

@@ -13,6 +13,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from tableflow_assets.base.sql_names import quoted
+from tableflow_assets.decode.column_names import ADDITIONAL_COLUMN
 from tableflow_assets.decode.json.shape import ListOf, MapOf, Shape, Struct
 
 CATALOG = "tableflow_json"
@@ -29,7 +30,10 @@ def read_json(data: Column, shape: Shape | None, header_bytes: int) -> Column:
 def _as_json(shape: Shape) -> Any:
     """In the form that `Shape.java` parses."""
     if isinstance(shape, Struct):
-        return {"struct": [[p.key, p.column, _as_json(p.shape)] for p in shape.properties]}
+        struct = {"struct": [[p.key, p.column, _as_json(p.shape)] for p in shape.properties]}
+        if isinstance(shape.additional, bool):
+            return struct
+        return struct | {"additional": [ADDITIONAL_COLUMN, _as_json(shape.additional)]}
     if isinstance(shape, ListOf):
         return {"list": _as_json(shape.element)}
     if isinstance(shape, MapOf):

@@ -10,6 +10,7 @@
 | enum, const without a `type`                          | what all their values are                |
 | array with one schema for its `items`                 | list; without any, of JSON text          |
 | object with properties                                | struct                                   |
+| ... and `additionalProperties`, a schema              | a map of strings in that struct          |
 | object with only `additionalProperties`, a schema     | map of strings                           |
 | allOf, `$ref`                                         | all that they say together               |
 | oneOf, anyOf, several types                           | the narrowest that fits all (see below)  |
@@ -34,10 +35,11 @@ for strings of different formats it is string. Several objects become one struct
 all, which queries can use directly, unlike JSON text; a property that an object does not have is NULL.
 Only a property whose types differ becomes JSON text itself.
 
-No columns are made of properties that no schema names, even where `additionalProperties` allows them or
-gives them a type beside `properties`; of `patternProperties`; of what only `if`, `then`, `else`, `not` or
-`dependentSchemas` name. Bounds, patterns and other formats do not change a type: an integer of more
-than 64 bits is a value that does not fit its column.
+No columns are made of properties that no schema names, unless `additionalProperties` gives them a type; of
+`patternProperties`; of what only `if`, `then`, `else`, `not` or `dependentSchemas` name. Beside
+`patternProperties`, and where one of several objects or versions allows any other property, those that are
+kept may be anything: then the map's values are JSON text. Bounds, patterns and other formats do not change a
+type: an integer of more than 64 bits is a value that does not fit its column.
 
 A root that is not an object with properties becomes a single column, `value`.
 
@@ -55,7 +57,7 @@ from typing import NamedTuple
 from pyiceberg.types import IcebergType
 
 from tableflow_assets.base.errors import IncompatibleSchema
-from tableflow_assets.decode.column_names import column_name
+from tableflow_assets.decode.column_names import ADDITIONAL_COLUMN, column_name
 from tableflow_assets.decode.columns import ColumnBuilder, Path
 from tableflow_assets.decode.json.keywords import (
     doc_of,
@@ -225,12 +227,20 @@ class _Version:
                 for key in ordered_keys(properties)
                 if properties[key] is not False
             ]
-            return Struct(tuple(members)) if members else Leaf.JSON
-        additional = schema.get("additionalProperties")
-        if isinstance(additional, dict) and additional and "patternProperties" not in schema:
-            value = self._read(node.within(additional), (*path, "value"), enclosing)
-            return MapOf(value.shape)
-        return Leaf.JSON
+            additional = self._additional(node, (*path, ADDITIONAL_COLUMN), enclosing)
+            return Struct(tuple(members), additional) if members else Leaf.JSON
+        value = self._additional(node, path, enclosing)
+        if isinstance(value, bool) or "patternProperties" in schema:
+            return Leaf.JSON
+        return MapOf(value)
+
+    def _additional(self, node: SchemaNode, path: Path, enclosing: frozenset[int]) -> Shape | bool:
+        schema = node.schema.get("additionalProperties")
+        if not isinstance(schema, dict) or not schema:
+            return schema is not False
+        if "patternProperties" in node.schema:
+            return Leaf.JSON
+        return self._read(node.within(schema), (*path, "value"), enclosing).shape
 
     def _property(
         self, key: str, node: SchemaNode, path: Path, enclosing: frozenset[int]

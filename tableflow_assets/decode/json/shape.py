@@ -14,9 +14,11 @@ from pyiceberg.types import (
     IcebergType,
 )
 
-from tableflow_assets.decode.column_names import column_name
+from tableflow_assets.decode.column_names import ADDITIONAL_COLUMN, column_name
 from tableflow_assets.decode.columns import ColumnBuilder, Path
 from tableflow_assets.decode.type_mapping import JSON
+
+ADDITIONAL_DOC = "The object's other members, which no property of its schema names"
 
 
 class Leaf(Enum):
@@ -51,7 +53,13 @@ class MapOf:
 
 @dataclass(frozen=True)
 class Struct:
+    """``additional``: what members are that no property names; they become a map in a column of their own.
+
+    True if they may be anything and are not kept, False if there are none: as JSON Schema says it.
+    """
+
     properties: tuple[Property, ...]
+    additional: Shape | bool = True
 
 
 @dataclass(frozen=True)
@@ -66,6 +74,7 @@ class Property:
 
 
 Shape: TypeAlias = Leaf | ListOf | MapOf | Struct
+Decide: TypeAlias = Callable[[Shape, Shape], Shape]  # of two that have nothing inside to merge
 
 # The next more general shape; for any other it is JSON, which fits anything.
 _MORE_GENERAL: dict[Shape, Leaf] = {
@@ -86,6 +95,9 @@ def type_of(shape: Shape, builder: ColumnBuilder, path: Path = ()) -> IcebergTyp
             builder.field(p.column, type_of(p.shape, builder, (*path, p.column)), p.doc)
             for p in shape.properties
         ]
+        if not isinstance(shape.additional, bool):
+            value = type_of(shape.additional, builder, (*path, ADDITIONAL_COLUMN, "value"))
+            fields.append(builder.field(ADDITIONAL_COLUMN, builder.map_of(value), ADDITIONAL_DOC))
         return builder.struct(fields, path)
     if isinstance(shape, ListOf):
         return builder.list_of(type_of(shape.element, builder, (*path, "element")))
@@ -104,12 +116,18 @@ def to_depth(shape: Shape, levels: int) -> Shape:
         return ListOf(to_depth(shape.element, levels - 1))
     if isinstance(shape, MapOf):
         return MapOf(to_depth(shape.value, levels - 1))
-    return Struct(tuple(replace(p, shape=to_depth(p.shape, levels - 1)) for p in shape.properties))
+    properties = (replace(p, shape=to_depth(p.shape, levels - 1)) for p in shape.properties)
+    additional = shape.additional
+    if not isinstance(
+        additional, bool
+    ):  # the map is a level of its own, for which there is always room
+        additional = to_depth(additional, max(levels - 2, 0))
+    return Struct(tuple(properties), additional)
 
 
 def newest_of(newest: Shape, older: Shape) -> Shape:
     """Two versions of a schema: the newest decides, but nothing that only the older has is lost."""
-    return _merged(newest, older, lambda new, old: old if new is Leaf.NULL else new)
+    return _merged(newest, older, _newest)
 
 
 def either(first: Shape, second: Shape) -> Shape:
@@ -120,6 +138,10 @@ def either(first: Shape, second: Shape) -> Shape:
 def both(first: Shape, second: Shape) -> Shape:
     """A value of both shapes: the more precise of them; JSON if they contradict each other."""
     return _merged(first, second, _more_precise)
+
+
+def _newest(newest: Shape, older: Shape) -> Shape:
+    return older if newest is Leaf.NULL else newest
 
 
 def _least_general(first: Shape, second: Shape) -> Shape:
@@ -144,7 +166,7 @@ def _widening(shape: Shape) -> Iterator[Shape]:
     yield Leaf.JSON
 
 
-def _merged(first: Shape, second: Shape, decide: Callable[[Shape, Shape], Shape]) -> Shape:
+def _merged(first: Shape, second: Shape, decide: Decide) -> Shape:
     if isinstance(first, Struct) and isinstance(second, Struct):
         return _merged_struct(first, second, decide)
     if isinstance(first, ListOf) and isinstance(second, ListOf):
@@ -154,9 +176,7 @@ def _merged(first: Shape, second: Shape, decide: Callable[[Shape, Shape], Shape]
     return decide(first, second)
 
 
-def _merged_struct(
-    first: Struct, second: Struct, decide: Callable[[Shape, Shape], Shape]
-) -> Struct:
+def _merged_struct(first: Struct, second: Struct, decide: Decide) -> Struct:
     properties = {p.key: p for p in first.properties}
     for p in second.properties:
         if match := properties.get(p.key):
@@ -164,4 +184,18 @@ def _merged_struct(
             properties[p.key] = Property(p.key, shape, match.doc or p.doc)
         else:
             properties[p.key] = p
-    return Struct(tuple(properties.values()))
+    additional = _merged_additional(first.additional, second.additional, decide)
+    return Struct(tuple(properties.values()), additional)
+
+
+def _merged_additional(first: Shape | bool, second: Shape | bool, decide: Decide) -> Shape | bool:
+    if isinstance(first, bool):
+        first, second = second, first
+    if isinstance(first, bool):
+        return first and second if decide is _more_precise else first or second
+    if not isinstance(second, bool):
+        return _merged(first, second, decide)
+    if decide is _more_precise:
+        return second and first
+    # Where objects of one kind may have any, so may those of both.
+    return Leaf.JSON if second else first

@@ -31,6 +31,10 @@ record MapOf(Shape inner) implements Shape {
     if (entries.size() < count) {
       throw Misfit.FOUND;
     }
+    return of(entries);
+  }
+
+  static Object of(Map<UTF8String, Object> entries) {
     return new ArrayBasedMapData(
         new GenericArrayData(entries.keySet().toArray()),
         new GenericArrayData(entries.values().toArray()));

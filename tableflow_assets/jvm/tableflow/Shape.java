@@ -31,7 +31,8 @@ interface Shape {
 
   /**
    * A leaf by its name, <code>{"list": shape}</code>, <code>{"map": shape}</code>, or
-   * <code>{"struct": [[key, column, shape], …]}</code>.
+   * <code>{"struct": [[key, column, shape], …]}</code>, with <code>"additional": [column, shape]</code> if the
+   * members that are not among those are kept.
    */
   static Shape of(JsonNode said) {
     if (said.isTextual()) {
@@ -43,7 +44,7 @@ interface Shape {
     if (said.has("map")) {
       return new MapOf(of(said.get("map")));
     }
-    return new Struct(said.required("struct"));
+    return new Struct(said.required("struct"), said.get("additional"));
   }
 
   static void need(JsonParser json, JsonToken token) throws IOException {

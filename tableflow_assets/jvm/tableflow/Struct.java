@@ -7,12 +7,17 @@ import com.fasterxml.jackson.core.io.SerializedString;
 import com.fasterxml.jackson.databind.JsonNode;
 import java.io.IOException;
 import java.util.HashMap;
+import java.util.LinkedHashMap;
 import java.util.Map;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
+import org.apache.spark.unsafe.types.UTF8String;
 
-/** An object of known properties. Of two with the same name the last counts; unknown ones are passed over. */
+/**
+ * An object of known properties. Of two with the same name the last counts; unknown ones are passed over, or kept
+ * together in the last column.
+ */
 final class Struct implements Shape {
   private static final int UNKNOWN = -1;
   private static final int END = -2;
@@ -20,9 +25,10 @@ final class Struct implements Shape {
   private final Map<String, Integer> places = new HashMap<>();
   private final SerializableString[] keys;
   private final Shape[] shapes;
+  private final Shape additional; // null if they are passed over
   private final StructType type;
 
-  Struct(JsonNode properties) {
+  Struct(JsonNode properties, JsonNode rest) {
     keys = new SerializableString[properties.size()];
     shapes = new Shape[properties.size()];
     StructType columns = new StructType();
@@ -33,7 +39,8 @@ final class Struct implements Shape {
       places.put(keys[place].getValue(), place);
       columns = columns.add(property.get(1).asText(), shapes[place].type());
     }
-    type = columns;
+    additional = rest == null ? null : Shape.of(rest.get(1));
+    type = rest == null ? columns : columns.add(rest.get(0).asText(), new MapOf(additional).type());
   }
 
   @Override
@@ -49,14 +56,21 @@ final class Struct implements Shape {
   @Override
   public Object value(JsonParser json) throws IOException {
     Shape.need(json, JsonToken.START_OBJECT);
-    Object[] values = new Object[shapes.length];
+    Object[] values = new Object[type.length()];
+    Map<UTF8String, Object> others = additional == null ? null : new LinkedHashMap<>();
     for (int place = next(json, 0); place != END; place = next(json, place + 1)) {
+      UTF8String other = place == UNKNOWN && others != null ? UTF8String.fromString(json.currentName()) : null;
       json.nextToken();
-      if (place == UNKNOWN) {
+      if (other != null) {
+        others.put(other, additional.read(json));
+      } else if (place == UNKNOWN) {
         json.skipChildren();
       } else {
         values[place] = shapes[place].read(json);
       }
+    }
+    if (others != null) {
+      values[shapes.length] = MapOf.of(others);
     }
     return new GenericInternalRow(values);
   }

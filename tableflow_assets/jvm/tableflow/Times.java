@@ -7,13 +7,16 @@ import java.time.ZoneOffset;
 
 /**
  * Days and moments as RFC 3339 writes them, and a little more: a moment may have a space in place of its T, no
- * offset (then it is in UTC, whatever the session's time zone), or one without a colon.
+ * offset (then it is in UTC, whatever the session's time zone), or one without a colon. A leap second, the last
+ * of a day in UTC, begins with the next day: so POSIX counts it, whose days all have as many seconds.
  *
  * <p>Spark reads much more than that, guesses, and takes longer for it than for the rest of a record.
  */
 final class Times {
   private static final int DATE_END = 10;
   private static final int SECONDS_END = 19;
+  private static final int LEAP_SECOND = 60;
+  private static final int SECONDS_OF_A_DAY = 86_400;
   private static final int MICROS = 6; // digits of a fraction; further ones are dropped
 
   private Times() {}
@@ -32,15 +35,21 @@ final class Times {
       throw Misfit.FOUND;
     }
     int fractionEnd = fractionEnd(text);
-    LocalDateTime second =
+    int seconds = number(text, 17, 19);
+    int leap = seconds == LEAP_SECOND ? 1 : 0;
+    LocalDateTime written =
         LocalDateTime.of(
             number(text, 0, 4),
             number(text, 5, 7),
             number(text, 8, 10),
             number(text, 11, 13),
             number(text, 14, 16),
-            number(text, 17, 19));
-    return second.toEpochSecond(offset(text, fractionEnd)) * 1_000_000 + micros(text, fractionEnd);
+            seconds - leap);
+    long second = written.toEpochSecond(offset(text, fractionEnd)) + leap;
+    if (leap == 1 && second % SECONDS_OF_A_DAY != 0) {
+      throw Misfit.FOUND;
+    }
+    return second * 1_000_000 + micros(text, fractionEnd);
   }
 
   private static boolean hasDateForm(String text) {

@@ -17,6 +17,7 @@ from tableflow_assets.tableflow import Tableflow
 from tableflow_assets_tests.support.kafka_topics import PAYMENT, KafkaTopic, framed, payments
 from tableflow_assets_tests.support.tables import (
     branches_of,
+    compared,
     head_of,
     ids_of,
     letters_of,
@@ -106,6 +107,35 @@ def test_every_type_lands_with_its_value_and_is_null_after_it_was_dropped(
     (dropped,) = pipeline.spark.table(pipeline.spark_table).where("id = 2").collect()
     assert values_of([dropped.asDict()]) == [{"id": 2} | dict.fromkeys(EVERY_TYPE)]
     verified(pipeline)
+
+
+def test_a_field_that_could_only_be_null_gets_the_column_of_its_later_type(
+    tableflow: Tableflow, kafka_topic: KafkaTopic
+) -> None:
+    inner = record(("n", "null"), ("a", "int"), name="Inner")
+    nulls = {"type": "array", "items": "null"}
+    first = record(("n", "null"), ("inner", inner), ("l", nulls), ("u", ["int", "null", "string"]))
+    then = record(
+        ("n", ["null", "long"], None), ("inner", record(("n", "string"), name="Inner"), {"n": ""})
+    )
+    key_id = kafka_topic.register("null", f"{kafka_topic.name}-key")
+    key = b"\0" + key_id.to_bytes(4, "big")
+    sent = {"n": None, "inner": {"n": None, "a": 1}, "l": [None, None], "u": "x"}
+    kafka_topic.send(first, [sent], partition=0, key=key)
+    pipeline = pipeline_of(tableflow, kafka_topic)
+    assert pipeline.catch_up().dead_letters == 0
+    u = {"member_int": None, "member_string": "x"}
+    [row] = rows_of(pipeline)
+    assert "decoded_key" not in row.pop("_kafka")
+    assert row == {"inner": {"a": 1}, "l": [None, None], "u": u}
+    kafka_topic.accept_any_schema()
+    kafka_topic.send(then, [{"n": 2, "inner": {"n": "y"}}], partition=0)
+    assert pipeline.catch_up().dead_letters == 0
+    assert values_of(rows_of(pipeline)) == [
+        {"inner": {"a": 1, "n": None}, "l": [None, None], "u": u, "n": None},
+        {"inner": {"a": None, "n": "y"}, "l": None, "u": None, "n": 2},
+    ]
+    assert all(result.ok for result in compared(pipeline, deep=True))
 
 
 def test_fields_may_have_the_names_that_kafka_gives_its_own(

@@ -380,7 +380,7 @@ def test_records_of_every_version_are_read_into_one_shape(
 ) -> None:
     schemas = schemas_of(*(schema for schema, _, _ in versions))
     assert shown(StructType(*columns_of(schemas))) == columns
-    assert not schemas.recursive
+    assert not schemas.has_text
     for index, (schema, value, expected) in enumerate(versions):
         assert read(schemas, index, schema, value) == expected
         assert schemas.flattened_writer(index) == schemas.writer(index)
@@ -504,10 +504,8 @@ def decimal(**more: Any) -> dict[str, Any]:
         (decimal(precision=39), "x", "at most 38 digits"),
         (decimal(precision=3, scale=4), "x", "after the point"),
         (MD5 | {"logicalType": "decimal", "precision": 20, "size": 8}, "x", "bytes cannot hold"),
-        (array(record(name="Empty")), "x.element", "without fields"),
         (map_of(record(field("a", "int"), field("A", "int"), name="C")), "x.value", "only in case"),
         ([record(field("a", "int"), name="Int"), "int"], "x", "only in case"),
-        ([record(field("n", "null"), name="C"), "int"], "x.member_C.n", "'null'"),
         (["null", record(field("y", "Unknown"), name="C")], "x.y", "'Unknown'"),
     ],
 )
@@ -519,6 +517,94 @@ def test_a_type_without_a_place_in_a_table_is_refused_by_its_path(
     assert f"'{path}'" in caught.value.problem
     assert "t-value" in caught.value.problem
     assert why in caught.value.problem
+
+
+# A record that can only be one value, however it is nested.
+NOTHING = record(field("n", "null"), field("m", record(name="Empty")), name="Nothing")
+SAID = {"n": None, "m": {}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "again", "value"),
+    [
+        ("null", "null", None),
+        (["null"], ["null"], None),
+        (NOTHING, "Nothing", SAID),
+        (["null", NOTHING], ["null", "Nothing"], SAID),
+    ],
+)
+def test_a_field_that_can_only_be_null_is_left_out(kind: Any, again: Any, value: Any) -> None:
+    inner = record(field("n", again), field("a", "int"), name="Inner")
+    first = record(field("n", kind), field("r", inner))
+    sent = {"n": value, "r": {"n": value, "a": 1}}
+    alone = schemas_of(first)
+    assert shown_columns(first) == "<r: <a: int>>"
+    assert alone.left_out() == [("n",), ("r", "n")]
+    assert read(alone, 0, first, sent) == {"r": {"a": 1}}
+
+
+@pytest.mark.parametrize("kind", ["null", ["null"]])
+def test_a_field_that_could_only_be_null_can_become_anything(kind: Any) -> None:
+    first = record(
+        field("n", kind), field("r", record(field("n", kind), field("a", "int"), name="S"))
+    )
+    sent = {"n": None, "r": {"n": None, "a": 1}}
+    then = record(field("n", "int"), field("r", record(field("n", ["null", "string"]), name="S")))
+    both = schemas_of(first, then)
+    assert shown_columns(first, then) == "<n: int, r: <n: string, a: int>>"
+    assert both.left_out() == []
+    assert read(both, 0, first, sent) == {"n": None, "r": {"n": None, "a": 1}}
+    assert read(both, 1, then, {"n": 2, "r": {"n": "x"}}) == {"n": 2, "r": {"n": "x", "a": None}}
+
+
+@pytest.mark.parametrize("other", ["int", ["null", "string"], enum("X")])
+def test_a_record_that_was_left_out_can_only_become_a_record(other: Any) -> None:
+    left_out, kept = record(field("x", ["null", NOTHING])), record(field("x", other))
+    for versions in ((left_out, kept), (kept, left_out)):
+        with pytest.raises(UnsupportedSchema, match=r"'x'.*something else in another"):
+            schemas_of(*versions)
+    more = record(field("x", record(field("n", "int"), name="Nothing")))
+    assert shown_columns(left_out, more) == shown_columns(more, left_out) == "<x: <n: int>>"
+
+
+def test_elements_and_values_that_can_only_be_null_keep_their_number_and_keys() -> None:
+    schema = record(field("l", array("null")), field("m", map_of(["null"])))
+    schemas = schemas_of(schema)
+    assert shown_columns(schema) == "<l: [string], m: {string}>"
+    value = {"l": [None, None], "m": {"k": None}}
+    assert read(schemas, 0, schema, value) == value
+    later = record(field("l", array("string")), field("m", map_of("string")))
+    assert read(schemas_of(schema, later), 0, schema, value) == value
+
+
+@pytest.mark.parametrize(
+    ("kind", "column", "value", "text"),
+    [
+        (array(NOTHING), "[string]", [SAID], [SAID]),
+        (map_of(["null", NOTHING]), "{string}", {"a": SAID, "b": None}, {"a": SAID, "b": None}),
+        (["int", NOTHING], "string", SAID, SAID),
+        (["int", NOTHING], "string", 5, 5),
+    ],
+)
+def test_a_record_that_can_only_be_one_value_is_text_where_it_cannot_be_left_out(
+    kind: Any, column: str, value: Any, text: Any
+) -> None:
+    schema = record(field("x", kind))
+    schemas = schemas_of(schema)
+    assert shown_columns(schema) == f"<x: {column}>"
+    [x] = columns_of(schemas)
+    read_value = flat(schemas, 0, encoded(schema, {"x": value}))["x"]
+    assert _with_json(read_value, x.field_type) == text
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"), [("null", None), (["null"], None), (NOTHING, SAID), (record(), {})]
+)
+def test_a_value_that_can_only_be_one_has_no_column(schema: Any, value: Any) -> None:
+    schemas = schemas_of(schema)
+    assert schemas.holds_nothing
+    assert not read(schemas, 0, schema, value)
+    assert shown_columns(schema, A) == "<a: int>"
 
 
 def test_columns_that_differ_only_in_case_are_refused_though_of_two_versions() -> None:
@@ -626,7 +712,7 @@ def test_a_type_that_contains_itself_becomes_json_text(
 ) -> None:
     schemas = pickle.loads(pickle.dumps(schemas_of(schema)))  # noqa: S301
     assert shown(StructType(*columns_of(schemas))) == columns
-    assert schemas.recursive
+    assert schemas.has_text
     assert with_json(flat(schemas, 0, encoded(schema, value)), columns_of(schemas)) == expected
     # The schema before it is flattened reads the bytes as they were.
     plain = fastavro.parse_schema(json.loads(schemas.writer(0)))
@@ -679,7 +765,7 @@ def test_a_key_that_may_contain_itself_is_text_unless_it_is_a_record() -> None:
 
 
 def test_a_type_used_twice_side_by_side_does_not_contain_itself() -> None:
-    assert not schemas_of(record(field("a", A), field("b", "A"), field("c", array("A")))).recursive
+    assert not schemas_of(record(field("a", A), field("b", "A"), field("c", array("A")))).has_text
 
 
 @pytest.mark.parametrize(

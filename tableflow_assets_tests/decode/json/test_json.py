@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import Row
 from pyspark.sql import functions as F
 
+from tableflow_assets.decode.column_names import ADDITIONAL_COLUMN as OTHERS
 from tableflow_assets.decode.columns import ColumnBuilder
 from tableflow_assets.decode.json.json import Json, JsonWithSchema
 from tableflow_assets.decode.json.schema import MOST_COLUMN_LEVELS
@@ -112,6 +113,8 @@ FITTING: list[tuple[str, str, Any]] = [
     ("at", '"1969-12-31T23:59:59.999-0800"', at(1970, 1, 1, 7, 59, 59, 999_000)),
     ("at", '"1583-01-01T00:00:00+00:00"', at(1583, 1, 1)),
     ("at", '"9998-12-31T23:59:59.9999999Z"', at(9998, 12, 31, 23, 59, 59, 999_999)),
+    ("at", '"2016-12-31T23:59:60Z"', at(2017, 1, 1)),
+    ("at", '"2016-12-31T15:59:60.5-08:00"', at(2017, 1, 1, 0, 0, 0, 500_000)),
     ("bytes", '"AP8="', b"\0\xff"),
     ("bytes", '""', b""),
     ("days", "-1", date(1969, 12, 31)),
@@ -402,6 +405,28 @@ def test_versions_are_read_together(tableflow: Tableflow) -> None:
         {"inner": {"c": None, "b": "x"}, "d": None, "a": 1},
         {"inner": {"c": 2.0, "b": None}, "d": "y", "a": None},
     ]
+
+
+def test_members_beside_the_properties_are_kept_in_a_map(tableflow: Tableflow) -> None:
+    inner = an_object(a=INTEGER) | {"additionalProperties": NUMBER}
+    root = an_object(a=STRING, inner=inner) | {"additionalProperties": INTEGER}
+    fitting = {
+        '{"x": 1, "a": "b", "y": null, "inner": {"k": 0.5, "a": 2}, "x": 3}': {
+            "a": "b",
+            "inner": {"a": 2, OTHERS: {"k": 0.5}},
+            OTHERS: {"x": 3, "y": None},
+        },
+        '{"inner": {}}': {"a": None, "inner": {"a": None, OTHERS: {}}, OTHERS: {}},
+        f'{{"{OTHERS}": 4, "\\u00e9": 5}}': {
+            "a": None,
+            "inner": None,
+            OTHERS: {OTHERS: 4, "é": 5},
+        },
+    }
+    unfit = ['{"x": "text"}', '{"inner": {"k": {}}}']
+    rows = decoded(tableflow, with_schema(root), [framed(text) for text in (*fitting, *unfit)])
+    assert [row.problem for row in rows] == [None] * len(fitting) + [UNFIT] * len(unfit)
+    assert [row.row.asDict(recursive=True) for row in rows[: len(fitting)]] == [*fitting.values()]
 
 
 def test_json_without_a_schema_is_kept_as_it_was_sent(tableflow: Tableflow) -> None:

@@ -13,6 +13,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import IcebergType, ListType, MapType, NestedField, StructType
 
 from tableflow_assets.base.errors import IncompatibleSchema, UnsupportedSchema
+from tableflow_assets.decode.column_names import ADDITIONAL_COLUMN
 from tableflow_assets.decode.columns import ColumnBuilder
 from tableflow_assets.decode.json.schema import MOST_LEVELS, JsonSchemas
 from tableflow_assets.decode.json.shape import Leaf, ListOf, MapOf, Property, Shape, Struct
@@ -77,6 +78,11 @@ def short(kind: IcebergType) -> str:
     if isinstance(kind, MapType):
         return f"<{short(kind.key_type)}, {short(kind.value_type)}>"
     return str(kind)
+
+
+def kept(others: str) -> str:
+    """A property `a`, and other members of this type."""
+    return f"{{a: long, {ADDITIONAL_COLUMN}: <string, {others}>}}"
 
 
 def named(columns: Sequence[NestedField]) -> dict[str, str]:
@@ -214,7 +220,15 @@ def test_the_order_that_kafka_connect_gives_to_properties_is_kept() -> None:
             {"additionalProperties": INTEGER, "patternProperties": {"^x": STRING}},
             "JSON",
         ),
-        (an_object(a=INTEGER) | {"additionalProperties": STRING}, "{a: long}"),
+        (an_object(a=INTEGER) | {"additionalProperties": DATE}, kept("date")),
+        (an_object(a=INTEGER) | {"additionalProperties": an_object(b=DATE)}, kept("{b: date}")),
+        (an_object(a=INTEGER) | {"additionalProperties": {"type": "null"}}, kept("string")),
+        (
+            an_object(a=INTEGER)
+            | {"additionalProperties": INTEGER, "patternProperties": {"^x": STRING}},
+            kept("string"),
+        ),
+        (an_object(a=INTEGER) | {"additionalProperties": {}}, "{a: long}"),
         (an_object(a=INTEGER) | {"additionalProperties": True}, "{a: long}"),
         (an_object(a=INTEGER) | {"required": ["a"], "additionalProperties": False}, "{a: long}"),
     ],
@@ -566,6 +580,29 @@ def test_all_versions_together(old: Any, new: Any, columns: dict[str, str]) -> N
     merged = named(columns_of(old, new))
     assert merged == columns
     assert list(merged) == list(columns)
+
+
+OPEN, TYPED, CLOSED = {}, {"additionalProperties": INTEGER}, {"additionalProperties": False}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "any_of", "all_of", "versions"),
+    [
+        (OPEN, CLOSED, None, None, None),
+        (TYPED, CLOSED, "long", None, "long"),
+        (TYPED, OPEN, "string", "long", "string"),
+        (TYPED, {"additionalProperties": NUMBER}, "double", "long", "double"),
+    ],
+)
+def test_other_members_of_two_objects_are_what_fits_both(
+    first: Any, second: Any, any_of: str | None, all_of: str | None, versions: str | None
+) -> None:
+    a, b = an_object(a=INTEGER) | first, an_object(a=INTEGER) | second
+    expected = [kept(each) if each else "{a: long}" for each in (any_of, all_of)]
+    for x, y in ((a, b), (b, a)):
+        assert [type_of({keyword: [x, y]}) for keyword in ("oneOf", "allOf")] == expected
+    columns = named(columns_of(an_object(x=a), an_object(x=b)))
+    assert columns["x"] == (kept(versions) if versions else "{a: long}")
 
 
 def test_properties_come_back_in_the_order_of_the_versions_that_had_them() -> None:
