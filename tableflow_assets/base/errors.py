@@ -148,6 +148,10 @@ class MirrorError(TableflowError):
     """The Delta log cannot follow the Iceberg table, which itself is fine."""
 
 
+class StoreIgnoresConditions(MirrorError):
+    """The object store writes what it was asked to write only if absent, although it is there."""
+
+
 class NoSuchState(TableflowError):
     """The table did not exist yet at the requested moment, or its state then is no longer known."""
 
