@@ -48,6 +48,10 @@ class StackError(TableflowError):
     """A server of the embedded stack could not be installed, started or stopped."""
 
 
+class DiskAlmostFull(TableflowError):
+    """The disk under the embedded store has less room than the settings keep free; nothing was begun."""
+
+
 class ServerUnreachable(TableflowError):
     """A server that the path needs does not answer."""
 
