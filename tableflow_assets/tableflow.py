@@ -60,7 +60,8 @@ class ServersOfSettings:
         return connections.owning_catalog(self.settings)
 
     def spark(self) -> SparkSession:
-        return connect_spark(connections.spark_address(self.settings))
+        address = connections.spark_address(self.settings)
+        return connect_spark(address, connections.spark_token(self.settings))
 
 
 class Tableflow:

@@ -48,6 +48,11 @@ def spark_address(settings: Settings) -> str:
     return SparkServer(embedded.state_of(settings)).address
 
 
+def spark_token(settings: Settings) -> str | None:
+    """The embedded server's; that of your own server is in the environment, where pyspark finds it."""
+    return None if settings.spark else embedded.spark_token(embedded.state_of(settings))
+
+
 def s3_connection(settings: Settings) -> S3Connection:
     if settings.warehouse is not None:
         return storage_of(settings.warehouse)
