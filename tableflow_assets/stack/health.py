@@ -13,7 +13,8 @@ HUNG_SECONDS = 120.0  # it does not answer, and does nothing
 BUSY_SECONDS = 600.0  # it does not answer, and computes
 FEWEST_LOOKS = 3
 AT_ONCE_SECONDS = 2.0
-IDLE_CORES = 0.1
+# Even with forty others at two cores, a server that has something to compute gets more than that.
+IDLE_CORES = 0.02
 # Before each next restart. Where none helps, the last pause is the limit: one restart an hour.
 PAUSES = (0.0, 60.0, 300.0, 900.0, 3600.0)
 WELL_SECONDS = 1800.0  # after that long in good health, earlier restarts no longer count

@@ -7,6 +7,7 @@ import shutil
 import socket
 import ssl
 import stat
+import struct
 import subprocess
 import tempfile
 import uuid
@@ -78,6 +79,23 @@ def test_no_process_shows_a_secret_in_its_arguments_or_log(stack: Stack) -> None
         assert not [secret for secret in secrets if secret in arguments + log], name
     mode = (state.folder / "spark" / "spark.properties").stat().st_mode
     assert stat.S_IMODE(mode) == 0o600
+
+
+def test_sparks_ports_for_executors_want_a_secret(stack: Stack) -> None:
+    """One request in the frames of Spark's own network protocol, as an executor would begin without it."""
+    state, body = stack.state, b"whatever it is"
+    request = struct.pack(">bqi", 3, 1, len(body)) + body
+    spark = psutil.Process(StackState.load(state.folder).processes["spark"].pid)
+    ports = {
+        connection.laddr.port
+        for connection in spark.net_connections("tcp")
+        if connection.status == psutil.CONN_LISTEN
+    } - {state.ports["spark"]}
+    assert ports
+    for port in ports:
+        with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+            connection.sendall(struct.pack(">q", 8 + len(request)) + request)
+            assert b"Expected SaslMessage" in connection.recv(4096)
 
 
 def test_every_port_of_the_stack_is_reached_from_this_machine_only(stack: Stack) -> None:
