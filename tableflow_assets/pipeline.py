@@ -126,6 +126,7 @@ class Pipeline(TableHandle):
                 try:
                     # One load serves all steps: each commit leaves the table as the catalog has it.
                     for step in steps(self.log, planned, self.topic):
+                        self.refuse_without_room()
                         schemas = self.schemas(table)
                         readable = self._readable(step, schemas)
                         if readable.size or readable == step:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
     from pyspark.sql import SparkSession
 
+    from tableflow_assets.base.disk_space import DiskSpace
     from tableflow_assets.pipeline import Pipeline
     from tableflow_assets.product.load import Products
     from tableflow_assets.product.products import Product
@@ -59,7 +60,8 @@ class ServersOfSettings:
         return connections.owning_catalog(self.settings)
 
     def spark(self) -> SparkSession:
-        return connect_spark(connections.spark_address(self.settings))
+        address = connections.spark_address(self.settings)
+        return connect_spark(address, connections.spark_token(self.settings))
 
 
 class Tableflow:
@@ -178,6 +180,7 @@ class Tableflow:
             "spark_catalog": self.settings.spark_catalog,
             "state_dir": self.settings.state_dir,
             "connect_spark": lambda: self.spark,
+            "disk": connections.disk_space(self.settings),
         }
 
 
@@ -188,3 +191,4 @@ class _Connections(TypedDict):
     spark_catalog: str
     state_dir: Path
     connect_spark: Callable[[], SparkSession]
+    disk: DiskSpace | None

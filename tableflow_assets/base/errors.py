@@ -48,6 +48,10 @@ class StackError(TableflowError):
     """A server of the embedded stack could not be installed, started or stopped."""
 
 
+class DiskAlmostFull(TableflowError):
+    """The disk under the embedded store has less room than the settings keep free; nothing was begun."""
+
+
 class ServerUnreachable(TableflowError):
     """A server that the path needs does not answer."""
 
@@ -146,6 +150,10 @@ class MaintenanceFailed(TableflowError):
 
 class MirrorError(TableflowError):
     """The Delta log cannot follow the Iceberg table, which itself is fine."""
+
+
+class StoreIgnoresConditions(MirrorError):
+    """The object store writes what it was asked to write only if absent, although it is there."""
 
 
 class NoSuchState(TableflowError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import socket
 import threading
 import uuid
@@ -16,6 +17,7 @@ from tableflow_assets.base.errors import ServerUnreachable
 
 if TYPE_CHECKING:  # the stack uses this module too, also where pyspark is not needed
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.connect.client import DefaultChannelBuilder
 
 DEFAULT_PORT = 15002
 CONNECT_SECONDS = 5
@@ -41,13 +43,33 @@ _cloning = threading.Lock()
 logger = logging.getLogger(__name__)
 
 
-def connect_spark(remote: str) -> SparkSession:
-    from pyspark.sql import SparkSession
+def connect_spark(remote: str, token: str | None = None) -> SparkSession:
+    """``token``: of the embedded server. Without it, pyspark looks for one in the environment."""
+    from pyspark.sql.connect.session import SparkSession
 
     ensure_spark_answers(remote)
+    os.environ["SPARK_CONNECT_MODE_ENABLED"] = (
+        "1"  # so `pyspark.sql.functions` are those of Connect
+    )
     # Reuse this process's session if there is one: pyspark looks up `localCheckpoint` data in the
     # session created last, no matter which session it belongs to.
-    return give_up_soon(SparkSession.builder.remote(remote).getOrCreate())
+    session = SparkSession.builder.channelBuilder(spark_channel(remote, token)).getOrCreate()
+    return give_up_soon(cast("Any", session))
+
+
+def spark_channel(remote: str, token: str | None) -> DefaultChannelBuilder:
+    """The way to a server; with a token, over a loopback connection without TLS.
+
+    pyspark itself sends a token only over TLS, or to a host that is called `localhost`; another
+    account could listen there on IPv6, where the server does not.
+    """
+    from pyspark.sql.connect.client import DefaultChannelBuilder
+
+    channel = DefaultChannelBuilder(remote)
+    if token is not None:
+        channel.set(channel.PARAM_TOKEN, None)  # or pyspark takes the one in the environment
+        channel.set("authorization", f"Bearer {token}")
+    return channel
 
 
 def ensure_spark_answers(remote: str) -> None:

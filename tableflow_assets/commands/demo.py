@@ -21,6 +21,7 @@ from rich.text import Text
 from tableflow_assets.commands.show import console, json_option, print_json, print_table
 from tableflow_assets.commands.stack import interrupted_once
 from tableflow_assets.commands.starting import running_stack
+from tableflow_assets.commands.troubles import troubles
 from tableflow_assets.settings.settings import Settings, load_settings
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ def _once(count: int, seed: int, as_json: bool) -> None:
 def _live(settings: Settings) -> None:
     from tableflow_assets.labs import LAB_TOPICS
     from tableflow_assets.source.discovery import remember
+    from tableflow_assets.stack.connections import disk_space
 
     started = time.monotonic()
     today = datetime.now(UTC).date()
@@ -78,6 +80,7 @@ def _live(settings: Settings) -> None:
         console,
         dagster=True,
         generators=True,
+        disk=disk_space(settings),
         report=lambda text: _note(events, text),
     ) as stack:
         board = _Board(settings, stack, events, time.monotonic() - started)
@@ -149,6 +152,8 @@ class _Board:
             ("Stop", "Ctrl-C"),
         ):
             facts.add_row(f"[dim]{name}[/]", value)
+        for trouble in troubles(self._settings, self._stack.state):
+            facts.add_row("[dim]Trouble[/]", Text(trouble, style="red"))
         recent = [Text(event, style="yellow") for event in self._events[-EVENTS_SHOWN:]]
         return Panel(Group(facts, *recent), title="Tableflow Assets", expand=False)
 

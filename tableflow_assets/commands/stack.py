@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from rich.markup import escape
 
 from tableflow_assets.base.errors import StackError
 from tableflow_assets.commands.show import console, json_option, print_json, print_table
 from tableflow_assets.commands.starting import download_progress, running_stack
+from tableflow_assets.commands.troubles import tell, troubles
 from tableflow_assets.settings.settings import load_settings
 
 if TYPE_CHECKING:
@@ -32,9 +34,14 @@ def stack() -> None:
 @click.option("--dagster/--no-dagster", default=True, show_default=True, help="With Dagster.")
 def run(dagster: bool) -> None:
     """Start the servers, watch them, stop them with Ctrl-C."""
+    from tableflow_assets.stack.connections import disk_space
+
+    settings = load_settings()
     with (
         interrupted_once(),
-        running_stack(_folder(), console, dagster=dagster, report=_say) as servers,
+        running_stack(
+            settings.state_dir, console, dagster=dagster, disk=disk_space(settings), report=_say
+        ) as servers,
     ):
         _say("The stack is ready. Ctrl-C stops it.")
         servers.wait()
@@ -77,7 +84,14 @@ def status(as_json: bool) -> None:
     """Which servers run, and where they are reached; exit 1 if the stack is not ready."""
     state = _state()
     if as_json:
-        print_json({"running": state.running, "ready": state.ready, "servers": _servers(state)})
+        print_json(
+            {
+                "running": state.running,
+                "ready": state.ready,
+                "servers": _servers(state),
+                "troubles": troubles(load_settings(), state),
+            }
+        )
     else:
         _print_servers(state)
     sys.exit(0 if state.running and state.ready else 1)
@@ -160,6 +174,8 @@ def _servers(state: StackState) -> list[dict[str, object]]:
             "running": record.find() is not None,
             "pid": record.pid,
             "restarts": record.restarts,
+            "last_restart": record.last_restart,
+            "problem": record.problem,
             "address": addresses.get(name, ""),
         }
         for name, record in state.processes.items()
@@ -170,8 +186,12 @@ def _print_servers(state: StackState) -> None:
     if not state.running:
         _say("The stack is not running. Start it with `tableflow stack up`.")
         return
-    columns = ["server", "running", "pid", "restarts", "address"]
-    print_table("Embedded stack", columns, [list(row.values()) for row in _servers(state)])
+    columns, servers = ["server", "running", "pid", "restarts", "address"], _servers(state)
+    print_table("Embedded stack", columns, [[row[name] for name in columns] for row in servers])
+    for name, record in state.processes.items():
+        if record.last_restart:
+            _say(escape(f"{name} was started again at {record.last_restart}"))
+    tell(troubles(load_settings(), state))
 
 
 def _state() -> StackState:

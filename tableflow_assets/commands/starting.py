@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
 if TYPE_CHECKING:
+    from tableflow_assets.base.disk_space import DiskSpace
     from tableflow_assets.stack.stack import Stack
 
 FETCHING = "Fetching the servers' archives"
@@ -28,6 +29,7 @@ def running_stack(
     *,
     dagster: bool = False,
     generators: bool = False,
+    disk: DiskSpace | None = None,
     report: Callable[[str], None] = lambda _: None,
 ) -> Iterator[Stack]:
     """The servers are ready inside the context and stopped after it."""
@@ -42,6 +44,7 @@ def running_stack(
             folder,
             dagster=dagster,
             generators=generators,
+            disk=disk,
             report=report,
             on_ready=tell_ready,
             on_download=download.enter_context(download_progress(console)),

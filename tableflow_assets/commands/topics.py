@@ -17,6 +17,7 @@ from tableflow_assets.commands.show import (
     print_table,
     progress_bar,
 )
+from tableflow_assets.commands.troubles import tell, troubles
 from tableflow_assets.settings.settings import load_settings
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ topics_argument = click.argument("topics", nargs=-1)
 def status(topics: tuple[str, ...], as_json: bool) -> None:
     """How far each table is behind its topic, its Delta log behind the table, and what it needs."""
     from tableflow_assets.operate.status import status as status_of
+    from tableflow_assets.stack.state import StackState
     from tableflow_assets.tableflow import Tableflow
 
     tableflow = Tableflow(load_settings())
@@ -75,6 +77,7 @@ def status(topics: tuple[str, ...], as_json: bool) -> None:
         if status.delta and status.delta.problem:
             problem = f"[red]{status.topic}[/], Delta: {escape(status.delta.problem)}"
             console.print(problem, highlight=False, soft_wrap=True)
+    tell(troubles(tableflow.settings, StackState.load(state_dir)))
 
 
 def _delta_text(status: TopicStatus) -> str | None:

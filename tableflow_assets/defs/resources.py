@@ -17,6 +17,7 @@ from dagster_pyspark import LazyPySparkResource
 
 from tableflow_assets.base import secrets
 from tableflow_assets.base.errors import StackError
+from tableflow_assets.base.spark_session import connect_spark
 from tableflow_assets.lake.catalog import RestCatalog
 from tableflow_assets.lake.connection import Reader, catalog_of, storage_of
 from tableflow_assets.lake.storage import S3Connection, s3_client
@@ -36,6 +37,7 @@ from tableflow_assets.stack.state import StackState
 # The embedded stack generates its own keys; its processes and ours find them under these names.
 EMBEDDED_ACCESS_KEY = "TABLEFLOW_EMBEDDED_ACCESS_KEY"
 EMBEDDED_SECRET_KEY = "TABLEFLOW_EMBEDDED_SECRET_KEY"  # noqa: S105  (a variable's name)
+EMBEDDED_SPARK_TOKEN = "TABLEFLOW_EMBEDDED_SPARK_TOKEN"  # noqa: S105  (as above)
 NOT_STARTED = "embedded stack: not started"
 # Ops hand values to each other through this one, whatever IO manager the surrounding project uses.
 IO_MANAGER = "tableflow_io_manager"
@@ -128,6 +130,17 @@ class IcebergCatalogResource(dg.ConfigurableResource[RestCatalog]):
         return RestCatalog(catalog_of(block, self.namespace, reader), self.s3.storage())
 
 
+class SparkConnectResource(LazyPySparkResource):
+    """A session on the Spark Connect server. ``token``: where that of the embedded server is kept."""
+
+    token: dict[str, Any] | None = None
+
+    def _init_session(self) -> None:
+        if self._spark_session is None:
+            token = SecretRef.model_validate(self.token).resolve() if self.token else None
+            self._spark_session = connect_spark(self.spark_config["spark.remote"], token)
+
+
 def resources_from(settings: Settings) -> dict[str, object]:
     """Resources for the settings' servers, with placeholders for servers that were never started.
 
@@ -155,9 +168,7 @@ def resources_from(settings: Settings) -> dict[str, object]:
         "tableflow_secretsmanager": manager,
         "tableflow_s3": s3,
         "tableflow_catalog": _catalog(settings, s3),
-        "tableflow_pyspark": LazyPySparkResource(
-            spark_config={"spark.remote": _address(connections.spark_address, settings)}
-        ),
+        "tableflow_pyspark": _spark(settings),
         IO_MANAGER: dg.FilesystemIOManager(),
     }
 
@@ -169,6 +180,15 @@ def _s3(settings: Settings, manager: SecretsResource) -> S3Address:
         endpoint_url=block.get("endpoint"),
         warehouse=block,
         secretsmanager=manager,
+    )
+
+
+def _spark(settings: Settings) -> SparkConnectResource:
+    address = _address(connections.spark_address, settings)
+    needs_token = address != NOT_STARTED and connections.spark_token(settings) is not None
+    return SparkConnectResource(
+        spark_config={"spark.remote": address},
+        token={"env": EMBEDDED_SPARK_TOKEN} if needs_token else None,
     )
 
 
@@ -219,3 +239,4 @@ def _export_embedded_keys(settings: Settings) -> None:
     if state.access_key:
         os.environ[EMBEDDED_ACCESS_KEY] = state.access_key
         os.environ[EMBEDDED_SECRET_KEY] = state.secret_key
+        os.environ[EMBEDDED_SPARK_TOKEN] = state.spark_token

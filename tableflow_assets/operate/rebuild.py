@@ -47,6 +47,7 @@ def rebuild(
     It ends a suspension: whatever was wrong with the old rows does not affect the new ones.
     ``from_another_cluster``: even if the log is in another Kafka cluster than the one of the old rows.
     """
+    pipeline.refuse_without_room()
     topic = pipeline.log.identify(pipeline.topic.name)
     if not from_another_cluster:
         _refuse_another_cluster(pipeline, topic)

@@ -41,6 +41,7 @@ def rebuild_windows(
     they come back by a replay. What retention dropped does not come back at all.
     """
     _refuse_keys(pipeline)
+    pipeline.refuse_without_room()
     with suspending(pipeline.catalog, pipeline.topic):
         topic = pipeline.log.identify(pipeline.topic.name)
         schemas = pipeline.schemas_of_now()

@@ -129,6 +129,7 @@ class Runner(TableHandle):
                 affected = find_affected(worker.spark, product, inputs, entry_before.inputs, views)
                 if affected.nothing_changed:
                     return RunResult()
+            self.refuse_without_room()
             reached("planned")
             new = computed(worker.spark, product, inputs, affected.scope, views)
             table = self._evolved(table, columns_of(new, product, inputs))

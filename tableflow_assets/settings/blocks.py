@@ -20,7 +20,14 @@ from tableflow_assets.settings.layout_terms import (
     written_terms,
 )
 from tableflow_assets.settings.secret_ref import SecretRef
-from tableflow_assets.settings.values import age, age_text, cron, file_bytes, usable_age
+from tableflow_assets.settings.values import (
+    age,
+    age_text,
+    cron,
+    disk_bytes,
+    file_bytes,
+    usable_age,
+)
 
 # Exported from here as well, for the modules that define blocks.
 __all__ = ["Block", "SecretRef", "both_or_neither"]
@@ -122,6 +129,7 @@ PartitionTerm = Annotated[str, _meaning(partition_term)]
 SortTerm = Annotated[str, _meaning(sort_term)]
 Compaction = Annotated[str, _meaning(compaction)]
 FileSize = Annotated[str, _meaning(file_bytes)]
+DiskSize = Annotated[str, _meaning(disk_bytes)]
 Cron = Annotated[str, _meaning(cron)]
 Age = Annotated[
     timedelta, BeforeValidator(_age_of), PlainSerializer(age_text, str, when_used="json")

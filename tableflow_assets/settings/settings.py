@@ -17,6 +17,7 @@ from tableflow_assets.base.errors import SettingsError
 from tableflow_assets.settings.blocks import (
     Block,
     Dagster,
+    DiskSize,
     Line,
     Namespace,
     Spark,
@@ -71,6 +72,8 @@ class SettingsShape(Block):
     catalog: Catalog | None = None
     spark: Spark | None = None
     dagster: Dagster = Dagster()
+    # Of the disk with the embedded store. With less, nothing is ingested.
+    min_free_disk: DiskSize = "1GB"
     namespace: Namespace = "tableflow"
     defaults: TopicOptions = TopicOptions()
     topics: Mapping[str, TopicOptions] = Field(default_factory=lambda: {"*": TopicOptions()})
@@ -167,6 +170,7 @@ class Settings(SettingsShape):
         return {
             "file": str(self.file) if self.file else None,
             "state": str(self.state_dir),
+            "min_free_disk": self.min_free_disk,
             **{name: block or "embedded" for name, block in blocks.items()},
             "spark_catalog": self.spark_catalog,
             "dagster": self.dagster.model_dump(mode="json"),

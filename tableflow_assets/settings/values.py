@@ -12,7 +12,7 @@ _UNITS = {
     "week": timedelta(weeks=1),
 }
 SHORTEST_AGE, LONGEST_AGE = timedelta(hours=1), timedelta(days=36500)
-_BYTES = {"KB": 2**10, "MB": 2**20, "GB": 2**30}
+_BYTES = {"KB": 2**10, "MB": 2**20, "GB": 2**30, "TB": 2**40}
 # Below it every commit would make many files, above it few engines can share one among tasks.
 SMALLEST_FILE, LARGEST_FILE = 2**20, 2**31
 CRON_FIELDS = 5  # no seconds, no years
@@ -43,11 +43,23 @@ def age_text(value: timedelta) -> str:
 
 def file_bytes(text: str) -> int:
     """`128MB`, as everywhere in Spark and Iceberg: 128 · 2^20."""
-    found = re.fullmatch(r"\s*(\d{1,10})\s*([KMG]B)\s*", text, re.IGNORECASE)
-    size = int(found[1]) * _BYTES[found[2].upper()] if found else 0
-    if not SMALLEST_FILE <= size <= LARGEST_FILE:
+    size = _bytes(text)
+    if size is None or not SMALLEST_FILE <= size <= LARGEST_FILE:
         raise ValueError("must be a size between 1MB and 2GB, such as 128MB")
     return size
+
+
+def disk_bytes(text: str) -> int:
+    """`500MB`, `2GB`."""
+    size = _bytes(text)
+    if size is None:
+        raise ValueError("must be a size, such as 500MB or 2GB")
+    return size
+
+
+def _bytes(text: str) -> int | None:
+    found = re.fullmatch(r"\s*(\d{1,10})\s*([KMGT]B)\s*", text, re.IGNORECASE)
+    return int(found[1]) * _BYTES[found[2].upper()] if found else None
 
 
 def cron(text: str) -> str:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tableflow_assets.base.disk_space import DiskSpace
 from tableflow_assets.lake.connection import CatalogConnection, catalog_of, storage_of
 from tableflow_assets.lake.storage import S3Connection
 from tableflow_assets.settings.settings import Settings
+from tableflow_assets.settings.values import disk_bytes
 from tableflow_assets.source.kafka_access import KafkaAccess
 from tableflow_assets.source.registry_access import RegistryAccess
 from tableflow_assets.stack import embedded
@@ -46,10 +48,22 @@ def spark_address(settings: Settings) -> str:
     return SparkServer(embedded.state_of(settings)).address
 
 
+def spark_token(settings: Settings) -> str | None:
+    """The embedded server's; that of your own server is in the environment, where pyspark finds it."""
+    return None if settings.spark else embedded.spark_token(embedded.state_of(settings))
+
+
 def s3_connection(settings: Settings) -> S3Connection:
     if settings.warehouse is not None:
         return storage_of(settings.warehouse)
     return embedded.storage(embedded.state_of(settings))
+
+
+def disk_space(settings: Settings) -> DiskSpace | None:
+    """None: the tables lie in a bucket of your own, where there is room."""
+    if settings.warehouse is not None:
+        return None
+    return DiskSpace(settings.state_dir, disk_bytes(settings.min_free_disk))
 
 
 def catalog_connection(settings: Settings) -> CatalogConnection:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import stat
 import subprocess
 import sys
+import tempfile
 import threading
+from functools import cached_property
 from pathlib import Path
 
 import grpc
@@ -14,7 +18,7 @@ import httpx
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from tableflow_assets.base.errors import StackError
-from tableflow_assets.stack.server import Server
+from tableflow_assets.stack.server import Server, http_client
 from tableflow_assets.stack.state import StackState
 
 LOCATION = "tableflow_assets"
@@ -22,6 +26,7 @@ MODULE = "tableflow_assets.definitions"
 NEEDED_BY_DEFINITIONS = ("kafka", "registry", "seaweed", "spark")
 
 NEEDED_DAEMONS = ("SENSOR", "QUEUED_RUN_COORDINATOR")
+LONGEST_SOCKET_PATH = 100  # the kernel's limit is 107 bytes
 _CREATING = threading.Lock()
 
 _INSTANCE = """\
@@ -64,8 +69,7 @@ class DagsterServer(Server):
         super().prepare()
         self.home.mkdir(parents=True, exist_ok=True)
         (self.home / "dagster.yaml").write_text(_INSTANCE)
-        port = self.state.ports["code_server"]
-        server = {"host": "127.0.0.1", "port": port, "location_name": LOCATION}
+        server = {"socket": str(self.code_socket), "location_name": LOCATION}
         self.workspace.write_text(json.dumps({"load_from": [{"grpc_server": server}]}))
         with _CREATING:
             self._create_instance()
@@ -96,6 +100,15 @@ class DagsterServer(Server):
         return self.state.folder / "dagster"
 
     @property
+    def code_socket(self) -> Path:
+        """Whoever reaches the code server can have it run code: so it is a file, which has an owner."""
+        path = self.home / "code_server.socket"
+        if len(os.fsencode(path)) <= LONGEST_SOCKET_PATH:
+            return path
+        digest = hashlib.sha256(os.fsencode(path)).hexdigest()[:16]
+        return Path(tempfile.gettempdir()) / f"tableflow-{os.getuid()}-{digest}" / path.name
+
+    @property
     def workspace(self) -> Path:
         return self.home / "workspace.yaml"  # JSON is YAML
 
@@ -119,13 +132,26 @@ class CodeServer(DagsterServer):
     name = "code_server"
     needs = NEEDED_BY_DEFINITIONS
 
+    def prepare(self) -> None:
+        super().prepare()
+        self._make_room_for_the_socket()
+
+    def _make_room_for_the_socket(self) -> None:
+        folder = self.code_socket.parent
+        folder.mkdir(mode=stat.S_IRWXU, parents=True, exist_ok=True)
+        if folder.lstat().st_uid != os.getuid():  # in /tmp, anybody may have made it
+            raise StackError(
+                f"The folder {folder} belongs to another account.",
+                "Set TABLEFLOW_STATE to a shorter path: then it is not needed.",
+            )
+        self.code_socket.unlink(missing_ok=True)  # of a server that was killed
+
     def command(self) -> list[str]:
-        port = str(self.state.ports["code_server"])
-        start = ("-m", "dagster", "code-server", "start", "-h", "127.0.0.1", "-p", port)
+        start = ("-m", "dagster", "code-server", "start", "-s", str(self.code_socket))
         return [sys.executable, *start, "-m", MODULE, "--location-name", LOCATION]
 
     def check(self) -> None:
-        with grpc.insecure_channel(f"127.0.0.1:{self.state.ports['code_server']}") as channel:
+        with grpc.insecure_channel(f"unix:{self.code_socket}") as channel:
             question = health_pb2.HealthCheckRequest(service="DagsterApi")
             answer = health_pb2_grpc.HealthStub(channel).Check(question, timeout=5)
         if answer.status != health_pb2.HealthCheckResponse.SERVING:
@@ -151,6 +177,13 @@ class Webserver(DagsterServer):
         kind = answer.json()["data"]["repositoriesOrError"]["__typename"]
         if kind != "RepositoryConnection":
             raise ValueError(f"the webserver has no definitions: {kind}")
+
+    def look(self) -> None:
+        self._client.get(f"{self.address}/server_info").raise_for_status()
+
+    @cached_property
+    def _client(self) -> httpx.Client:
+        return http_client()
 
 
 class Daemon(DagsterServer):
@@ -193,6 +226,9 @@ class Daemon(DagsterServer):
         ]
         if silent:
             raise ValueError(f"these daemons have not reported yet: {', '.join(silent)}")
+
+    def look(self) -> None:
+        """Dagster's own watch over its threads ends the process if one of them hangs."""
 
 
 class LabGenerators(DagsterServer):

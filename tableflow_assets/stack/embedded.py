@@ -27,6 +27,11 @@ def storage(state: StackState) -> S3Connection:
     return S3Connection(f"s3://{BUCKET}/", REGION, address, *keys, path_style=True)
 
 
+def spark_token(state: StackState) -> str | None:
+    """None: the running server was started by a version that asked for none."""
+    return masking.remember(state.spark_token) if state.spark_token else None
+
+
 def catalog(state: StackState, namespace: str) -> CatalogConnection:
     uri = SeaweedServer(state).catalog_address
     return CatalogConnection(

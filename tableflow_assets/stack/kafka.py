@@ -10,7 +10,7 @@ from pathlib import Path
 from tableflow_assets.base.errors import StackError
 from tableflow_assets.jvm.jars import jars_of
 from tableflow_assets.jvm.java import java_command
-from tableflow_assets.stack.server import Server
+from tableflow_assets.stack.server import LOOK_SECONDS, Server
 
 
 class KafkaServer(Server):
@@ -31,10 +31,16 @@ class KafkaServer(Server):
         return [*self._java("-Xms128m", "-Xmx384m"), "kafka.Kafka", str(self._properties_file)]
 
     def check(self) -> None:
+        self._describe_cluster(within=3)
+
+    def look(self) -> None:
+        self._describe_cluster(within=LOOK_SECONDS)
+
+    def _describe_cluster(self, within: float) -> None:
         from confluent_kafka.admin import AdminClient
 
         admin = AdminClient({"bootstrap.servers": self.address, "log_level": 0})
-        admin.describe_cluster(request_timeout=3).result(timeout=5)
+        admin.describe_cluster(request_timeout=within).result(timeout=within + 2)
 
     @property
     def _properties_file(self) -> Path:

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import shutil
 import tarfile
+from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tableflow_assets.jvm.jars import cache_dir, jars_of
 from tableflow_assets.jvm.java import java_command
-from tableflow_assets.stack.server import Server
+from tableflow_assets.stack.server import Server, http_client
+
+if TYPE_CHECKING:
+    import httpx
 
 
 class RegistryServer(Server):
@@ -45,6 +50,14 @@ class RegistryServer(Server):
         import httpx
 
         httpx.get(f"{self.address}/subjects", timeout=5).raise_for_status()
+
+    def look(self) -> None:
+        """Its default rules, which are in its database; a list of all subjects may be long."""
+        self._client.get(f"{self.address}/config").raise_for_status()
+
+    @cached_property
+    def _client(self) -> httpx.Client:
+        return http_client()
 
 
 def unpacked_application() -> Path:

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import json
 import sysconfig
+from functools import cached_property
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tableflow_assets.stack.server import Server, write_private
+from tableflow_assets.stack.seaweed_security import write_security
+from tableflow_assets.stack.server import Server, http_client, write_private
+
+if TYPE_CHECKING:
+    import httpx
 
 BUCKET = "lake"
 REGION = "us-east-1"
+PROBE_BUCKET = f"{BUCKET}-probe"  # a table bucket takes only tables
 PROBE_KEY = "tableflow-probe"
 # Rights on the store's objects, and on the catalog's tables (with the names of S3 Tables).
 READER_ACTIONS = (
@@ -40,6 +46,7 @@ class SeaweedServer(Server):
     def prepare(self) -> None:
         super().prepare()
         (self.folder / "data").mkdir(exist_ok=True)
+        write_security(self.folder)
         state = self.state
         owner = _identity("tableflow", state.access_key, state.secret_key, ["Admin"])
         only_here = [f"{action}:{BUCKET}" for action in READER_ACTIONS]
@@ -65,6 +72,7 @@ class SeaweedServer(Server):
             "filer.port.grpc": ports["weed_filer_grpc"],
             # Anybody on the machine could read and change everything there, without a key.
             "filer.disableHttp": "true",
+            "disableHttp": "true",  # of the master, which hands out the right to write
             "volume.max": 50,
             "master.volumeSizeLimitMB": 256,
             "volume.preStopSeconds": 0,
@@ -78,32 +86,43 @@ class SeaweedServer(Server):
         from botocore.exceptions import ClientError
 
         self._ensure_table_bucket()
-        s3 = self._client("s3")
-        probe_bucket = f"{BUCKET}-probe"  # a table bucket takes only tables
+        s3 = self._s3
         try:
-            s3.head_object(Bucket=probe_bucket, Key=PROBE_KEY)
+            s3.head_object(Bucket=PROBE_BUCKET, Key=PROBE_KEY)
         except ClientError:
-            _ignore_existing(lambda: s3.create_bucket(Bucket=probe_bucket))
-            s3.put_object(Bucket=probe_bucket, Key=PROBE_KEY, Body=b"works")
-        body = s3.get_object(Bucket=probe_bucket, Key=PROBE_KEY)["Body"].read()
+            _ignore_existing(lambda: s3.create_bucket(Bucket=PROBE_BUCKET))
+            s3.put_object(Bucket=PROBE_BUCKET, Key=PROBE_KEY, Body=b"works")
+        body = s3.get_object(Bucket=PROBE_BUCKET, Key=PROBE_KEY)["Body"].read()
         if body != b"works":
             raise ValueError(f"the object store returned {body!r}")
         self._check_catalog()
 
-    def _check_catalog(self) -> None:
-        import httpx
+    def look(self) -> None:
+        """Read an object, and what the catalog keeps in the same store."""
+        self._s3.get_object(Bucket=PROBE_BUCKET, Key=PROBE_KEY)["Body"].read()
+        self._check_catalog()
 
+    def _check_catalog(self) -> None:
         grant = {
             "grant_type": "client_credentials",
             "client_id": self.state.access_key,
             "client_secret": self.state.secret_key,
             "scope": "catalog",
         }
-        base = f"{self.catalog_address}/v1"
-        token = httpx.post(f"{base}/oauth/tokens", data=grant, timeout=5).raise_for_status().json()
+        base, http = f"{self.catalog_address}/v1", self._http
+        token = http.post(f"{base}/oauth/tokens", data=grant).raise_for_status().json()
         headers = {"Authorization": f"Bearer {token['access_token']}"}
         warehouse = {"warehouse": f"s3://{BUCKET}/"}
-        httpx.get(f"{base}/config", params=warehouse, headers=headers, timeout=5).raise_for_status()
+        http.get(f"{base}/config", params=warehouse, headers=headers).raise_for_status()
+        http.get(f"{base}/{BUCKET}/namespaces", headers=headers).raise_for_status()
+
+    @cached_property
+    def _http(self) -> httpx.Client:
+        return http_client()
+
+    @cached_property
+    def _s3(self) -> Any:
+        return self._client("s3")
 
     def _ensure_table_bucket(self) -> None:
         tables = self._client("s3tables")

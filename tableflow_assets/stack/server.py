@@ -5,14 +5,27 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tableflow_assets.stack.state import StackState
+
+if TYPE_CHECKING:
+    import httpx
+
+LOOK_SECONDS = 10.0  # for an answer to a look
 
 
 def write_private(path: Path, text: str) -> None:
     """For files that hold credentials: only their owner may read them."""
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
         file.write(text)
+
+
+def http_client() -> httpx.Client:
+    """To be kept: a new one each time would load the machine's certificates, which nobody needs here."""
+    import httpx
+
+    return httpx.Client(timeout=LOOK_SECONDS, verify=False)  # noqa: S501  (loopback, without TLS)
 
 
 class Server(ABC):
@@ -50,3 +63,7 @@ class Server(ABC):
     @abstractmethod
     def check(self) -> None:
         """Do one real piece of work with the server; raise whatever goes wrong."""
+
+    def look(self) -> None:
+        """The same while it runs, every few seconds: as cheap as can be, and never longer than a minute."""
+        self.check()

@@ -5,13 +5,20 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+import uuid
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
-from tableflow_assets.base.spark_session import ensure_spark_answers
+from tableflow_assets.base.spark_session import ensure_spark_answers, spark_channel
 from tableflow_assets.jvm.jars import jars_of, spark_folder
 from tableflow_assets.jvm.java import java_command
 from tableflow_assets.jvm.own_jar import ensure_own_jar, own_jar
-from tableflow_assets.stack.server import Server, write_private
+from tableflow_assets.stack import embedded
+from tableflow_assets.stack.server import LOOK_SECONDS, Server, write_private
 from tableflow_assets.stack.spark_properties import embedded_properties
+
+if TYPE_CHECKING:
+    from pyspark.sql.connect.client import DefaultChannelBuilder
 
 CATALOG = "lake"
 JAVA_OPTIONS = "TABLEFLOW_SPARK_JAVA_OPTIONS"
@@ -82,11 +89,42 @@ class SparkServer(Server):
 
         # First, because the session's own retries wait up to most of a minute.
         ensure_spark_answers(self.address)
-        session = SparkSession.builder.remote(self.address).create()
+        channel = spark_channel(self.address, embedded.spark_token(self.state))
+        session = SparkSession.builder.channelBuilder(channel).create()
         try:
             session.sql(f"SHOW NAMESPACES IN {CATALOG}").collect()
         finally:
             session.stop()
+
+    def look(self) -> None:
+        """Its version, in a session that all looks share: it plans nothing, and reads nothing."""
+        from pyspark.sql.connect.proto import base_pb2 as connect
+
+        question = connect.AnalyzePlanRequest(
+            session_id=self._session_of_looks,
+            client_type="tableflow stack",
+            spark_version=connect.AnalyzePlanRequest.SparkVersion(),
+        )
+        question.user_context.user_id = "tableflow stack"
+        self._stub.AnalyzePlan(question, timeout=LOOK_SECONDS, metadata=self._way.metadata())
+
+    @cached_property
+    def _session_of_looks(self) -> str:
+        return str(uuid.uuid4())
+
+    @cached_property
+    def _way(self) -> DefaultChannelBuilder:
+        way = spark_channel(self.address, embedded.spark_token(self.state))
+        # After a restart, gRPC would otherwise try to connect less and less often.
+        way.setChannelOption("grpc.max_reconnect_backoff_ms", 1000)
+        return way
+
+    @cached_property
+    def _stub(self) -> Any:
+        from pyspark.sql.connect.proto import base_pb2_grpc
+
+        stub: Any = base_pb2_grpc.SparkConnectServiceStub
+        return stub(self._way.toChannel())
 
     def _configuration(self) -> dict[str, object]:
         return {
@@ -97,6 +135,10 @@ class SparkServer(Server):
             "spark.ui.enabled": "false",
             "spark.connect.grpc.binding.address": "127.0.0.1",
             "spark.connect.grpc.binding.port": self.state.ports["spark"],
+            # Every account of this machine reaches our ports, and whoever opens a session runs code as us.
+            # The second line is for the ports that Spark keeps for executors.
+            "spark.connect.authenticate.token": self.state.spark_token,
+            "spark.authenticate": "true",
             "spark.local.dir": self.folder / "scratch",
             "spark.sql.warehouse.dir": self.folder / "warehouse",
             "spark.sql.shuffle.partitions": 4,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tableflow_assets.base.disk_space import DiskSpace, DiskWatch
 from tableflow_assets.jvm.jars import Progress, ensure_jars
 from tableflow_assets.stack.dagster import CodeServer, Daemon, LabGenerators, Webserver
 from tableflow_assets.stack.kafka import KafkaServer
@@ -27,6 +28,7 @@ class Stack(Supervisor):
         *,
         dagster: bool = False,
         generators: bool = False,
+        disk: DiskSpace | None = None,
         report: Report = lambda _: None,
         on_ready: OnReady = lambda _name, _seconds: None,
         on_download: Progress | None = None,
@@ -36,7 +38,8 @@ class Stack(Supervisor):
         kinds += DAGSTER_SERVERS if dagster else ()
         kinds += [LabGenerators] if generators else []
         self._on_download = on_download
-        super().__init__(state, [kind(state) for kind in kinds], report, on_ready)
+        on_look = DiskWatch(disk, report).look if disk else lambda: None
+        super().__init__(state, [kind(state) for kind in kinds], report, on_ready, on_look)
 
     def start(self) -> None:
         ensure_jars(self._on_download)

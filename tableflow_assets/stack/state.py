@@ -8,13 +8,14 @@ import os
 import random
 import secrets
 import socket
-from dataclasses import asdict, dataclass, field
+import stat
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import psutil
 
-from tableflow_assets.base.errors import StackError
+from tableflow_assets.base.errors import NewerFormat, StackError
 
 PORT_NAMES = (
     "kafka",
@@ -31,7 +32,6 @@ PORT_NAMES = (
     "weed_filer",
     "weed_filer_grpc",
     "spark",
-    "code_server",
     "webserver",
 )
 
@@ -39,6 +39,7 @@ PORT_NAMES = (
 # choice and the server's start.
 PORTS = range(20_000, 32_000)
 ATTEMPTS = 1000
+OWN_FOLDER = "Set TABLEFLOW_STATE (or `state:` in tableflow.yaml) to a folder of your own."
 
 
 @dataclass
@@ -48,6 +49,8 @@ class ProcessRecord:
     pid: int
     created: float
     restarts: int = 0
+    last_restart: str = ""  # when, and why
+    problem: str = ""  # what is wrong with the server while it runs
 
     def find(self) -> psutil.Process | None:
         try:
@@ -69,6 +72,7 @@ class StackState:
     # For those who only read: people, engines, dashboards.
     reader_access_key: str = ""
     reader_secret_key: str = field(default="", repr=False)
+    spark_token: str = field(default="", repr=False)
     supervisor: ProcessRecord | None = None
     processes: dict[str, ProcessRecord] = field(default_factory=dict)
     ready: bool = False
@@ -80,6 +84,7 @@ class StackState:
         if not path.exists():
             return cls(folder)
         content = json.loads(path.read_text())
+        _refuse_unknown_keys(path, content)
         supervisor = content.pop("supervisor")
         processes = {k: ProcessRecord(**v) for k, v in content.pop("processes").items()}
         return cls(
@@ -106,8 +111,23 @@ class StackState:
             (self.folder / "writable").unlink()
         except OSError as error:
             raise StackError(
-                f"The state folder {self.folder} cannot be written: {error.strerror}",
-                "Set TABLEFLOW_STATE (or `state:` in tableflow.yaml) to a folder you may write to.",
+                f"The state folder {self.folder} cannot be written: {error.strerror}", OWN_FOLDER
+            ) from error
+        self._close_to_others()
+
+    def _close_to_others(self) -> None:
+        """In the folder are keys, records, and the tables themselves."""
+        mode = self.folder.stat().st_mode
+        if mode & stat.S_ISVTX:  # as /tmp has it: a folder for all, which must stay one
+            raise StackError(f"The state folder {self.folder} is shared by all.", OWN_FOLDER)
+        if not mode & (stat.S_IRWXG | stat.S_IRWXO):
+            return
+        try:
+            self.folder.chmod(stat.S_IRWXU)
+        except OSError as error:
+            raise StackError(
+                f"Other accounts can look into the state folder {self.folder}: {error.strerror}",
+                OWN_FOLDER,
             ) from error
 
     def choose_ports_and_keys(self) -> None:
@@ -116,6 +136,7 @@ class StackState:
         self.secret_key = self.secret_key or secrets.token_hex(20)
         self.reader_access_key = self.reader_access_key or secrets.token_hex(10)
         self.reader_secret_key = self.reader_secret_key or secrets.token_hex(20)
+        self.spark_token = self.spark_token or secrets.token_hex(20)
         self.ports = _free_ports(self.ports)
         self.ready = False
 
@@ -125,6 +146,15 @@ class StackState:
 
     def log_of(self, server: str) -> Path:
         return self.folder / "logs" / f"{server}.log"
+
+
+def _refuse_unknown_keys(path: Path, content: dict[str, Any]) -> None:
+    known = {field.name for field in fields(StackState)}
+    of_processes = {field.name for field in fields(ProcessRecord)}
+    records = [*content["processes"].values(), content["supervisor"] or {}]
+    unknown = {*content} - known | {key for record in records for key in record} - of_processes
+    if unknown:
+        raise NewerFormat(str(path), f"it has {', '.join(sorted(unknown))}")
 
 
 def _free_ports(preferred: dict[str, int]) -> dict[str, int]:

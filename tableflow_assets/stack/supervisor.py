@@ -6,9 +6,7 @@ import os
 import subprocess
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import IO
@@ -17,27 +15,17 @@ import psutil
 
 from tableflow_assets.base.errors import StackError
 from tableflow_assets.stack.processes import end_sessions
+from tableflow_assets.stack.running import RESTART_LIMIT, RESTART_WINDOW, Running
 from tableflow_assets.stack.server import Server
 from tableflow_assets.stack.state import ProcessRecord, StackState, lock_folder
+from tableflow_assets.stack.watch import Watch
 
 POLL_SECONDS = 0.5
+LOOK_SECONDS = 15.0
 STOP_SECONDS = 5
-RESTART_LIMIT = 5  # this many deaths within RESTART_WINDOW: give up and say so
-RESTART_WINDOW = 120
 
 Report = Callable[[str], None]
 OnReady = Callable[[str, float], None]  # a server's name, and the seconds since the start
-
-
-@dataclass
-class _Running:
-    server: Server
-    process: subprocess.Popen[bytes] | None = None
-    # One per start; a session outlives its leader.
-    sessions: list[int] = field(default_factory=list)
-    ready: threading.Event = field(default_factory=threading.Event)
-    deaths: deque[float] = field(default_factory=lambda: deque(maxlen=RESTART_LIMIT))
-    failure: Exception | None = None
 
 
 class Supervisor:
@@ -49,9 +37,11 @@ class Supervisor:
         servers: Sequence[Server],
         report: Report = lambda _: None,
         on_ready: OnReady = lambda _name, _seconds: None,
+        on_look: Callable[[], None] = lambda: None,
+        look_seconds: float = LOOK_SECONDS,
     ) -> None:
         self.state = state
-        self._running = {server.name: _Running(server) for server in servers}
+        self._running = {server.name: Running(server) for server in servers}
         self._report = report
         self._on_ready = on_ready
         self._started = 0.0
@@ -59,6 +49,8 @@ class Supervisor:
         self._saving = threading.Lock()
         self._lock: IO[str] | None = None
         self._threads: list[threading.Thread] = []
+        watched = self._running.values()
+        self._watch = Watch(watched, self._stopping, look_seconds, self._note_health, on_look)
 
     def __enter__(self) -> Supervisor:
         try:
@@ -96,6 +88,7 @@ class Supervisor:
         self._raise_failure()
         self.state.ready = True
         self._save()
+        self._watch.start()
 
     def stop(self) -> None:
         """End what was started, by its own pid, dependents first. Safe to call at any time."""
@@ -120,51 +113,78 @@ class Supervisor:
 
     # -- one thread per server ----------------------------------------------------------------
 
-    def _look_after(self, running: _Running) -> None:
+    def _look_after(self, running: Running) -> None:
         try:
             self._bring_up(running)
             while not self._stopping.wait(POLL_SECONDS):
                 process = running.process
                 if process is not None and process.poll() is not None:
-                    self._restart(running, process.returncode)
+                    self._revive(running, process.returncode)
+                elif running.condemned:
+                    self._replace(running)
         except Exception as error:
             running.failure = error
             running.ready.set()
 
-    def _restart(self, running: _Running, exit_code: int) -> None:
-        name = running.server.name
+    def _revive(self, running: Running, exit_code: int) -> None:
         running.ready.clear()
         running.deaths.append(time.monotonic())
-        if len(running.deaths) == RESTART_LIMIT and (
-            running.deaths[-1] - running.deaths[0] < RESTART_WINDOW
-        ):
+        if running.dies_too_often:
             raise StackError(
-                f"{name} died {RESTART_LIMIT} times within {RESTART_WINDOW} s.",
-                f"Read {self.state.log_of(name)}",
+                f"{running.name} died {RESTART_LIMIT} times within {RESTART_WINDOW} s.",
+                f"Read {self.state.log_of(running.name)}",
             )
-        self._report(f"{_now()} {name} died ({_cause(exit_code)}); starting it again")
-        restart_time = time.monotonic()
-        self._bring_up(running)
-        if not self._stopping.is_set():
-            self._report(f"{_now()} {name} is back after {time.monotonic() - restart_time:.0f} s")
+        self._restart(running, f"died ({_cause(exit_code)})")
 
-    def _bring_up(self, running: _Running) -> None:
+    def _replace(self, running: Running) -> None:
+        """It runs and is of no use: end it, and start it again."""
+        why = running.condemned
+        running.ready.clear()
+        self._end(running)
+        try:
+            self._restart(running, why)
+        except StackError as error:  # the other servers still are of use, and the watch goes on
+            self._report(f"{_now()} {error.problem} {error.next_step}")
+            running.ready.set()
+
+    def _end(self, running: Running) -> None:
+        """The process alone: what a code server has started are runs, which may well be fine."""
+        process = running.process
+        if process is None:
+            return
+        process.terminate()
+        try:
+            process.wait(running.server.stop_seconds)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+    def _restart(self, running: Running, why: str) -> None:
+        running.has_been_ready, running.condemned = True, ""
+        self._report(f"{_now()} {running.name} {why}; starting it again")
+        restart_time = time.monotonic()
+        self._bring_up(running, f"{_now()} UTC: {why}")
+        if not self._stopping.is_set():
+            seconds = time.monotonic() - restart_time
+            self._report(f"{_now()} {running.name} is back after {seconds:.0f} s")
+
+    def _bring_up(self, running: Running, why: str = "") -> None:
         running.server.prepare()
         if running.server.starts_after_needs:
             self._await_needs(running)
         if not self._stopping.is_set():
-            self._spawn(running)
+            self._spawn(running, why)
             self._await_needs(running)
             self._await_ready(running)
 
-    def _await_needs(self, running: _Running) -> None:
+    def _await_needs(self, running: Running) -> None:
         for need in running.server.needs:
             while need in self._running and not self._running[need].ready.wait(POLL_SECONDS):
                 self._raise_failure()
                 if self._stopping.is_set():
                     return
 
-    def _spawn(self, running: _Running) -> None:
+    def _spawn(self, running: Running, why: str) -> None:
         server = running.server
         with self.state.log_of(server.name).open("ab") as log:
             running.process = subprocess.Popen(
@@ -174,21 +194,24 @@ class Supervisor:
                 stderr=log,
                 cwd=server.folder,
                 env=os.environ | server.environment(),
+                umask=0o077,  # what it writes is for its owner's eyes
                 start_new_session=True,  # the terminal's Ctrl-C is for the supervisor alone
             )
         running.sessions.append(running.process.pid)
         record = self.state.processes.get(server.name)
         created = psutil.Process(running.process.pid).create_time()
         restarts = record.restarts + 1 if record else 0
-        self.state.processes[server.name] = ProcessRecord(running.process.pid, created, restarts)
+        self.state.processes[server.name] = ProcessRecord(
+            running.process.pid, created, restarts, last_restart=why
+        )
         self._save()
 
-    def _await_ready(self, running: _Running) -> None:
+    def _await_ready(self, running: Running) -> None:
         server, deadline = running.server, time.monotonic() + running.server.start_seconds
         reason: Exception | None = None
         while not self._stopping.is_set():
             exit_code = running.process.poll() if running.process else None
-            if exit_code is not None and not running.deaths:
+            if exit_code is not None and not running.has_been_ready:
                 raise StackError(
                     f"{server.name} ended while starting ({_cause(exit_code)}).",
                     f"Read {self.state.log_of(server.name)}",
@@ -202,7 +225,7 @@ class Supervisor:
             except Exception as error:  # anything else may pass: check again
                 reason = error
             else:
-                if not running.deaths:
+                if not running.has_been_ready:
                     self._on_ready(server.name, time.monotonic() - self._started)
                 running.ready.set()
                 return
@@ -215,6 +238,12 @@ class Supervisor:
 
     # -- shared -------------------------------------------------------------------------------
 
+    def _note_health(self, running: Running) -> None:
+        record = self.state.processes.get(running.name)
+        if record is not None:
+            record.problem = running.health.problem
+            self._save()
+
     def _save(self) -> None:
         with self._saving:
             self.state.save()
@@ -224,9 +253,9 @@ class Supervisor:
             if running.failure is not None:
                 raise running.failure
 
-    def _levels_of_need(self) -> list[list[_Running]]:
+    def _levels_of_need(self) -> list[list[Running]]:
         """Servers without dependencies, then those that only depend on them, and so on."""
-        levels: list[list[_Running]] = []
+        levels: list[list[Running]] = []
         pending = list(self._running.values())
         while pending:
             names = {running.server.name for running in pending}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Self
@@ -11,6 +11,7 @@ from typing import Self
 from pyiceberg.table import Table
 from pyspark.sql import SparkSession
 
+from tableflow_assets.base.disk_space import DiskSpace
 from tableflow_assets.base.spark_session import FEW_ROWS, session_for_few_rows
 from tableflow_assets.lake.catalog import RestCatalog
 from tableflow_assets.settings.managed_table import ManagedTable
@@ -29,6 +30,7 @@ class TableHandle:
     spark_catalog: str
     state_dir: Path
     connect_spark: Callable[[], SparkSession]
+    disk: DiskSpace | None = field(default=None, kw_only=True)  # None: not on this machine
 
     @cached_property
     def spark(self) -> SparkSession:
@@ -51,6 +53,11 @@ class TableHandle:
     def in_spark(self, table: str) -> str:
         """The table's name in Spark SQL."""
         return f"`{self.spark_catalog}`.`{self.catalog.namespace}`.`{table}`"
+
+    def refuse_without_room(self) -> None:
+        """Before anything is begun that makes the table grow."""
+        if self.disk is not None:
+            self.disk.refuse_when_short()
 
     def existing_table(self, to: str = "") -> Table:
         """For work on a table that must be there; ``to`` names that work in a word or two."""

@@ -339,7 +339,7 @@ def test_stack_status_shows_every_server_of_a_running_stack(command: Command) ->
 def test_stack_status_exits_1_on_a_folder_where_nothing_was_started(command: Command) -> None:
     answer = command("stack", "status", "--json")
     assert answer.code == 1
-    assert answer.json == {"running": False, "ready": False, "servers": []}
+    assert answer.json == {"running": False, "ready": False, "servers": [], "troubles": []}
 
 
 def test_stack_status_tells_people_how_to_start_it(command: Command) -> None:

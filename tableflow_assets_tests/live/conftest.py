@@ -64,6 +64,7 @@ def secrets(live_stack: Stack, glue: GlueWorld) -> dict[str, bytes]:
         "glue": os.environ[keys["secret_key"]["env"]],
         "writer": state.secret_key,
         "reader": state.reader_secret_key,
+        "spark": state.spark_token,
     }
     assert all(len(secret) > 12 for secret in used.values())
     return {name: secret.encode() for name, secret in used.items()}

@@ -160,6 +160,8 @@ LINES = [
     ("warehouse:\n  location: lake", 2, "warehouse.location", ["s3://", "'lake' (text)"]),
     ("spark: {remote: 'local[1]'}", 1, "spark.remote", ["sc://", "'local[1]' (text)"]),
     ("spark: {remote: sc://h, catalog: a.b}", 1, "spark.catalog", ["letters", "'a.b' (text)"]),
+    ("min_free_disk: 5", 1, "min_free_disk", ["must be text", "5 (integer)"]),
+    ("min_free_disk: 2%", 1, "min_free_disk", ["must be a size, such as 500MB"]),
     ("namespace: A-b", 1, "namespace", ["lower-case", "'A-b' (text)"]),
     ("dagster: {url: x}", 1, "dagster.url", ["allowed keys: webserver_url"]),
     ("topics: [payments]", 1, "topics", ["must be a mapping", "a list"]),

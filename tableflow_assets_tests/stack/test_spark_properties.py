@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql.connect.session import SparkSession
 
-from tableflow_assets.settings.settings import load_settings
+from tableflow_assets.base.spark_session import spark_channel
+from tableflow_assets.settings.settings import Settings, load_settings
 from tableflow_assets.stack import connections
 from tableflow_assets.stack.spark import JAVA_OPTIONS, SparkServer
 from tableflow_assets.stack.spark_properties import embedded_properties, spark_properties
@@ -42,8 +43,9 @@ spark: {remote: "sc://spark:15002"}
 
 
 @contextmanager
-def closing_session(remote: str) -> Iterator[SparkSession]:
-    session = SparkSession.builder.remote(remote).create()
+def closing_session(settings: Settings) -> Iterator[SparkSession]:
+    channel = spark_channel(connections.spark_address(settings), connections.spark_token(settings))
+    session = SparkSession.builder.channelBuilder(channel).create()
     try:
         yield session
     finally:
@@ -134,7 +136,7 @@ def test_a_spark_server_with_them_writes_encrypted_objects(
             f"{prefix}.type": "hadoop",
         }
         # A session of its own, with which the catalog goes.
-        with closing_session(connections.spark_address(tableflow.settings)) as spark:
+        with closing_session(tableflow.settings) as spark:
             for name, value in catalog_properties.items():
                 spark.conf.set(name, value)
             spark.sql("CREATE NAMESPACE IF NOT EXISTS encrypted.ns")

@@ -14,7 +14,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tableflow_assets.base.errors import StackError
+from tableflow_assets.base.errors import NewerFormat, StackError
+from tableflow_assets.stack import embedded
 from tableflow_assets.stack.state import PORT_NAMES, ProcessRecord, StackState, lock_folder
 
 
@@ -42,6 +43,38 @@ def test_what_was_saved_is_loaded_again(tmp_path: Path) -> None:
     state.ready = True
     state.save()
     assert StackState.load(tmp_path) == state
+
+
+def test_a_stack_of_before_gets_a_token_at_its_next_start(tmp_path: Path) -> None:
+    started(tmp_path).save()
+    path = tmp_path / "stack.json"
+    older = json.loads(path.read_text())
+    del older["spark_token"]
+    older["ports"]["code_server"] = 1  # which is no port any more
+    path.write_text(json.dumps(older))
+    assert embedded.spark_token(StackState.load(tmp_path)) is None  # its server asks for none
+    again = started(tmp_path)
+    assert embedded.spark_token(again) == again.spark_token != ""
+    assert again.spark_token not in repr(again)
+    assert "code_server" not in again.ports
+
+
+@pytest.mark.parametrize("where", ["stack", "supervisor", "kafka"])
+def test_what_a_newer_version_wrote_is_refused_by_name(tmp_path: Path, where: str) -> None:
+    state = started(tmp_path)
+    state.supervisor, state.processes = this_process(), {"kafka": ProcessRecord(1, 2.5)}
+    state.save()
+    path = tmp_path / "stack.json"
+    newer = json.loads(path.read_text())
+    parts = {
+        "stack": newer,
+        "supervisor": newer["supervisor"],
+        "kafka": newer["processes"]["kafka"],
+    }
+    parts[where]["mood"] = "good"
+    path.write_text(json.dumps(newer))
+    with pytest.raises(NewerFormat, match="mood"):
+        StackState.load(tmp_path)
 
 
 def test_only_the_owner_may_read_the_credentials(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ def running_seaweed(folder: Path) -> Iterator[SeaweedServer]:
     server.prepare()
     with state.log_of(server.name).open("w") as log:
         process = subprocess.Popen(
-            server.command(), cwd=folder, stdout=log, stderr=subprocess.STDOUT
+            server.command(), cwd=server.folder, stdout=log, stderr=subprocess.STDOUT
         )
     try:
         _wait_for(server, process)

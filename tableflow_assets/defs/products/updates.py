@@ -25,6 +25,7 @@ from tableflow_assets.lake.catalog import RestCatalog
 from tableflow_assets.product.products import Product
 from tableflow_assets.product.status import has_changed
 from tableflow_assets.settings.settings import Settings
+from tableflow_assets.stack import connections
 from tableflow_assets.table.ledger import read_ledger
 
 SENSOR_NAME = "product_updates"
@@ -81,6 +82,8 @@ def product_updates_sensor(
         if is_under_way(context.instance, SENSOR_NAME):
             return dg.SkipReason("a run is under way")
         try:
+            if disk := connections.disk_space(settings):
+                disk.refuse_when_short()
             client = tableflow_catalog.client()
             look = _Look(products, client, cursor, now, settings.state_dir)
             names = look.wanted()

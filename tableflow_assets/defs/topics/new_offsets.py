@@ -32,6 +32,7 @@ from tableflow_assets.settings.settings import Settings, Topic
 from tableflow_assets.source.discovery import discover, prefer
 from tableflow_assets.source.log import Log, Offsets
 from tableflow_assets.source.plan import plan, refuse_another_cluster
+from tableflow_assets.stack import connections
 from tableflow_assets.table.known_tables import refuse_a_vanished_table
 from tableflow_assets.table.ledger import read_ledger
 from tableflow_assets.table.suspension import Suspension, suspend_if_possible, suspension_of
@@ -96,6 +97,8 @@ def new_offsets_sensor(
     ) -> dg.SensorResult | dg.SkipReason:
         deadline = time.monotonic() + look_seconds
         try:
+            if disk := connections.disk_space(settings):
+                disk.refuse_when_short()
             sightings = _read_cursor(context.cursor)
             log, catalog = tableflow_kafka.log(), tableflow_catalog.client()
             config, tell = in_one_process(context), context.log.error

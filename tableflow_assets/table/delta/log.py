@@ -83,7 +83,21 @@ class DeltaLog:
 
     @cached_property
     def checkpoint(self) -> int:
-        """The version of the newest checkpoint; -1 if there is none."""
+        """The version of the newest checkpoint; -1 if there is none.
+
+        The hint may lead to an older one, even to one that is gone: whoever wrote it may have been slow.
+        """
+        matches = map(_CHECKPOINT.fullmatch, self._recent_files)
+        return max((int(match[1]) for match in matches if match), default=self._hint)
+
+    @cached_property
+    def _recent_files(self) -> list[str]:
+        """From the checkpoint on that the hint names."""
+        after = commit_name(self._hint - 1).removeprefix(f"{FOLDER}/")
+        return self.store.names(FOLDER, after if self._hint > 0 else "")
+
+    @cached_property
+    def _hint(self) -> int:
         hint = self.store.read(LAST_CHECKPOINT)
         if hint is None:
             return -1
@@ -95,9 +109,9 @@ class DeltaLog:
     @cached_property
     def versions(self) -> list[int]:
         """The versions of the commits from the newest checkpoint on, in order."""
-        after = commit_name(self.checkpoint - 1).removeprefix(f"{FOLDER}/")
-        names = self.store.names(FOLDER, after if self.checkpoint > 0 else "")
-        versions = [int(match[1]) for name in names if (match := _COMMIT.fullmatch(name))]
+        commits = map(_COMMIT.fullmatch, self._recent_files)
+        versions = [int(match[1]) for match in commits if match]
+        versions = [version for version in versions if version >= self.checkpoint]
         if versions:
             first = min(versions[0], self.checkpoint + 1)
             if missing := set(range(first, versions[-1])) - set(versions):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import tempfile
+import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import unquote, urlsplit
 
-from tableflow_assets.base.errors import ServerUnreachable, TableflowError
+from tableflow_assets.base.errors import ServerUnreachable, StoreIgnoresConditions, TableflowError
 from tableflow_assets.lake.storage import encryption_headers, s3_client
 from tableflow_assets.lake.storage_faults import SERVER, storage_fault
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from tableflow_assets.lake.storage import S3Connection
 
 DELETED_AT_ONCE = 1000  # S3's limit for one request
+_KEEPING_CONDITIONS: set[tuple[str, str]] = set()  # stores that were seen to: address and bucket
 
 
 class Store(Protocol):
@@ -68,6 +70,29 @@ class S3Store:
             s3.put_object(**self._place(name), Body=content, **self._encryption)
 
     def put_if_absent(self, name: str, content: bytes) -> bool:
+        self._refuse_to_be_ignored()
+        return self._put_if_absent(name, content)
+
+    def _refuse_to_be_ignored(self) -> None:
+        """Some stores take the condition and ignore it: two writers would then both win."""
+        place = (self._connection.address, self._bucket)
+        if place in _KEEPING_CONDITIONS:
+            return
+        probe = f"_delta_log/.probe-{uuid.uuid4().hex}"
+        try:
+            self._put_if_absent(probe, b"first")
+            is_ignored = self._put_if_absent(probe, b"second")
+        finally:
+            self.delete([probe])
+        if is_ignored:
+            raise StoreIgnoresConditions(
+                f"The object store at {self._connection.address} ignores `If-None-Match` in the bucket"
+                f" {self._bucket!r}: two writers of a Delta log could overwrite each other.",
+                "Upgrade the store to a version that keeps it, or set `formats: [iceberg]`.",
+            )
+        _KEEPING_CONDITIONS.add(place)
+
+    def _put_if_absent(self, name: str, content: bytes) -> bool:
         from botocore.exceptions import ClientError
 
         with self._named_errors() as s3:

@@ -308,6 +308,21 @@ def test_a_table_with_a_broken_ledger_does_not_stop_the_other_topics(
     assert world.key(other_topic.name) in requested(world.look_for_offsets())
 
 
+def test_without_room_on_the_disk_a_tick_skips_and_says_so(
+    world_of: MakeWorld, kafka_topic: KafkaTopic
+) -> None:
+    kafka_topic.send(PAYMENT, payments(1))
+    world = world_of(kafka_topic.name)
+    with_room = world.settings
+    world.settings = with_room.model_copy(update={"min_free_disk": "1000000TB"})
+    tick = world.look_for_offsets("the cursor")
+    assert requested(tick) == []
+    assert "Nothing is ingested while less than" in tick.skip_message
+    assert tick.cursor == "the cursor"
+    world.settings = with_room
+    assert requested(world.look_for_offsets()) == [world.key(kafka_topic.name)]
+
+
 # ---- servers that are away ----
 
 

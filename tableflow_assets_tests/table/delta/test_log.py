@@ -142,6 +142,23 @@ def test_a_checkpoint_that_cannot_be_read_is_named(store: FolderStore, content: 
         log_of(store).state()
 
 
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_hint_that_went_back_leads_to_the_newest_checkpoint(
+    store: FolderStore, is_there: bool
+) -> None:
+    """Somebody slow wrote it after another had gone on, and had removed what came before."""
+    write(store, *range(7))
+    checkpoint(store, 2)
+    checkpoint(store, 5)
+    store.delete([commit_name(version) for version in range(5)])
+    if not is_there:
+        store.delete([checkpoint_name(2)])
+    store.put(LAST_CHECKPOINT, json.dumps({"version": 2}).encode())
+    log = log_of(store)
+    assert (log.checkpoint, log.versions, log.newest) == (5, [5, 6], 6)
+    assert len(log.state().files) == 7
+
+
 def test_a_checkpoint_that_is_gone_or_a_hint_that_is_garbage_is_named(store: FolderStore) -> None:
     write(store, 0, 1, 2)
     checkpoint(store, 2)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import threading
 import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
-from tableflow_assets.base.errors import ServerUnreachable, TableflowError
+from tableflow_assets.base.errors import ServerUnreachable, StoreIgnoresConditions, TableflowError
 from tableflow_assets.lake.storage import S3Connection
 from tableflow_assets.table.delta.store import Store, store_at
 from tableflow_assets.tableflow import Tableflow
@@ -81,6 +84,55 @@ def test_a_store_that_is_away_or_refuses_is_named(tableflow: Tableflow) -> None:
         behind = store_at(f"{storage.warehouse}refused", replace(storage, endpoint=door))
         with pytest.raises(ServerUnreachable, match="503"):
             behind.put_if_absent("a", b"")
+
+
+class Forgetful(BaseHTTPRequestHandler):
+    """A store that takes every condition and keeps none."""
+
+    protocol_version = "HTTP/1.1"
+    objects: ClassVar[dict[str, bytes]] = {}
+
+    def do_PUT(self) -> None:
+        self.objects[self.path] = self.rfile.read(int(self.headers["Content-Length"]))
+        self._answer()
+
+    def do_POST(self) -> None:
+        """Deletions, of which there are several in one request."""
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self._answer(b"<DeleteResult/>")
+
+    def _answer(self, body: bytes = b"") -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def test_a_store_that_ignores_the_condition_is_refused() -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Forgetful) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        endpoint = f"http://127.0.0.1:{server.server_address[1]}"
+        store = store_at("s3://lake/t", replace(NOWHERE, endpoint=endpoint))
+        for _ in range(2):
+            with pytest.raises(StoreIgnoresConditions, match=f"{endpoint} ignores"):
+                store.put_if_absent("_delta_log/0.json", b"version 0")
+        server.shutdown()
+    assert not [path for path in Forgetful.objects if path.endswith("0.json")]
+
+
+def test_a_store_is_tried_once_for_all_tables(tableflow: Tableflow) -> None:
+    storage, requests = tableflow.catalog.storage, list[str]()
+    base = f"{storage.warehouse.rstrip('/')}/tableflow/store_{uuid.uuid4().hex[:8]}"
+    with failing_store(str(storage.endpoint), on_request=requests.append) as door:
+        for table in ("a", "b"):
+            store = store_at(f"{base}/_data/{table}", replace(storage, endpoint=door))
+            assert store.put_if_absent("_delta_log/0.json", b"version 0")
+            assert store.names("_delta_log") == ["_delta_log/0.json"]
+            store.delete(["_delta_log/0.json"])
+    assert len({path for path in requests if "probe" in path}) == 1
 
 
 def test_an_unknown_kind_of_store_is_refused_with_the_way_out() -> None:
