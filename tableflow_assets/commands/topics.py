@@ -121,7 +121,8 @@ def verify(topics: tuple[str, ...], sample: int, seed: int, as_json: bool) -> No
     else:
         names = ["topic", "partition", "start", "committed", "expected", "rows", "dead_letters"]
         names += ["skipped", "dropped", "missing", "duplicated", "unexpected"]
-        names += [*(["sampled", "differing"] if sample else []), "ok"]
+        names += [*(["sampled", "differing"] if sample else [])]
+        names += [*(["earlier"] if any(result.earlier for result in results) else []), "ok"]
         rows = [result.to_json() for result in results]
         print_table("Table against log", names, [[row[name] for name in names] for row in rows])
         for result in results:

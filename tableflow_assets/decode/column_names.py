@@ -24,6 +24,7 @@ from __future__ import annotations
 import re
 
 KAFKA_COLUMN = "_kafka"
+EPOCH_FIELD = "epoch"  # in it, of tables that have read more than one log
 _EMPTY = "_x_"
 _BREAKS_SOMEWHERE = (
     r'[.`"\\\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff]'  # wherever it stands

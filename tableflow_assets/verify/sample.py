@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from pyiceberg.expressions import And, BooleanExpression
 from pyiceberg.table import Table
 from pyiceberg.types import IcebergType, StructType
 
@@ -55,15 +56,16 @@ class Meaning:
 
 
 def compare_sample(
-    sample: Sample, table: Table, snapshot: int, meaning: Meaning
+    sample: Sample, table: Table, snapshot: int, this_log: BooleanExpression, meaning: Meaning
 ) -> dict[int, SampleResult]:
+    """``this_log``: only its rows; those of another may be at the same offsets."""
     results: dict[int, SampleResult] = {}
     if not sample.records:
         return results
     offsets: dict[int, list[int]] = {}
     for partition, offset in sample.records:
         offsets.setdefault(partition, []).append(offset)
-    scan = table.scan(row_filter=at_offsets(offsets), snapshot_id=snapshot)
+    scan = table.scan(row_filter=And(this_log, at_offsets(offsets)), snapshot_id=snapshot)
     rows = with_times_as_numbers(scan.to_arrow())
     kind = scan.projection().as_struct()
     may_lack_keys = not all(
