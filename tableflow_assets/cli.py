@@ -33,6 +33,9 @@ COMMANDS = {
     "plan": "What the newest schema does to a topic's table; exit 1 if some of it is refused.",
     "resume": "End a topic's suspension, once its cause is mended; exit 1 if it is not.",
     "rebuild": "Replace a table's rows by what the log holds, in one step; the old ones stay under a tag.",
+    "rebase": (
+        "Let a table go on with another log, and keep its rows: the topic has moved, or was created again."
+    ),
     "mirror": "Write what the Delta logs of tables do not show yet, or check them; exit 1 on any difference.",
     "repair": (
         "Mend a table and its Delta log where that loses nothing; exit 1 if something is left to decide."

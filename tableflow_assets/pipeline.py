@@ -185,7 +185,8 @@ class Pipeline(TableHandle):
             if set_aside := kept_ahead(self.catalog, self.topic, entry):
                 records = without_letters(self.spark, records, self.dead_letter_table, entry)
                 see_again(self.spark, self.dead_letter_table, entry)
-            decoded = decode(records, schemas, table.schema(), self.topic.mode)
+            mode = self.topic.mode
+            decoded = decode(records, schemas, table.schema(), mode, entry.epoch)
             changes = self._append(decoded, step, table, branch, entry)
             reached("files_written")
             counts = decoded.counts()

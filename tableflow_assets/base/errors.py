@@ -124,12 +124,20 @@ class RebuildFailed(TableflowError):
     """The rows read again do not match the log; the table is unchanged."""
 
 
+class RowsAtStake(TableflowError):
+    """It would drop what the log no longer holds, and nobody has agreed to that; nothing was changed."""
+
+
 class UndecodableRecords(TableflowError):
     """The range to commit contains records that cannot be decoded."""
 
 
 class LedgerError(TableflowError):
     """The table's ledger contradicts the log, or itself."""
+
+
+class TopicRecreated(LedgerError):
+    """The topic was deleted and created again: the table's rows are from the one before."""
 
 
 class TableGone(LedgerError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -56,6 +57,8 @@ def _head(table: Table, topic: Topic) -> dict[str, Any]:
         "origin": entry.origin,
         "committed": entry.end,
         "lineage": entry.lineage,
+        "epoch": entry.epoch,
+        "earlier": [asdict(epoch) for epoch in entry.earlier],
         "lost": [dict(zip(("partition", "from", "to"), lost, strict=True)) for lost in entry.lost],
         "forgotten": len(entry.forgotten),
         "suspended": suspension.reason if suspension else None,
@@ -88,6 +91,7 @@ def _show(head: dict[str, Any], entries: list[dict[str, Any]]) -> None:
         "origin": _offsets(head["origin"]),
         "committed": _offsets(head["committed"]),
         "lineage": head["lineage"] or "the first",
+        **({"epoch": head["epoch"]} if head["epoch"] else {}),
         "lost": f"{lost} offsets" if lost else "nothing",
         "forgotten": head["forgotten"],
         "suspended": head["suspended"] or "no",

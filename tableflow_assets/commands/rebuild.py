@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING
 import click
 
 from tableflow_assets.base.errors import TableflowError
-from tableflow_assets.commands.show import json_option, print_json, print_table, progress_bar
+from tableflow_assets.commands.show import (
+    json_option,
+    print_json,
+    print_table,
+    progress_bar,
+    warn_of_products,
+)
 from tableflow_assets.settings.settings import Topic, load_settings
 
 if TYPE_CHECKING:
@@ -26,51 +32,59 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Even if the table's rows are from another Kafka cluster than this one.",
 )
-@click.option("--yes", is_flag=True, help="Do not ask before another cluster's rows replace them.")
+@click.option(
+    "--lose-rows", is_flag=True, help="Even if the log no longer holds all rows of the table."
+)
+@click.option("--yes", is_flag=True, help="Do not ask before rows are lost.")
 @json_option
 def rebuild(
     topic: str,
     window: str | None,
     until: str | None,
     from_another_cluster: bool,
+    lose_rows: bool,
     yes: bool,
     as_json: bool,
 ) -> None:
     """Replace a table's rows by what the log holds, in one step; the old ones stay under a tag.
 
-    Needed after a change of `mode`, after a topic was deleted and created again, or where somebody
-    else wrote to the table. Readers see the old rows until the new ones are complete and verified.
+    Needed after a change of `mode`, or where somebody else wrote to the table. Readers see the old rows
+    until the new ones are complete and verified.
+
+    Refused if the log no longer holds all that the table holds; then it says how many rows would be lost,
+    and --lose-rows asks whether they may be. Where a topic has moved or was created again, `tableflow
+    rebase` keeps them. The tag of the old rows stays until it is deleted.
     """
+    from tableflow_assets.operate.rebuild import OLD_ROWS
+    from tableflow_assets.table.snapshots import tags_of
     from tableflow_assets.table.windows import rows_in
     from tableflow_assets.tableflow import Tableflow
 
     if until and not window:
         raise click.UsageError("--until needs --window")
-    if from_another_cluster and window:
-        raise click.UsageError("another cluster replaces the whole table: leave out --window")
+    if window and (from_another_cluster or lose_rows):
+        raise click.UsageError("that takes a rebuild of the whole table: leave out --window")
     tableflow = Tableflow(load_settings())
     pipeline = tableflow.pipeline(tableflow.topic(topic))
-    if following := tableflow.loaded_products.following(pipeline.topic.table):
-        names = ", ".join(following)
-        click.echo(f"These products are made of it and will be computed again: {names}.", err=True)
-    if from_another_cluster and not yes:
-        click.confirm(
-            f"Replace the rows of {topic!r} with those that Kafka at {tableflow.log.bootstrap_servers}"
-            " holds? The old ones stay under a tag until they expire.",
-            abort=True,
-            err=True,
-        )
+    following = tableflow.loaded_products.following(pipeline.topic.table)
+    warn_of_products(following)
     if window:
         committed = _windows(pipeline, window, until or window)
     else:
-        committed = _whole_table(pipeline, from_another_cluster)
+        if lose_rows and not yes:
+            _ask(pipeline, from_another_cluster)
+        committed = _whole_table(pipeline, from_another_cluster, lose_rows)
+    table = tableflow.existing_table(pipeline.topic)
+    # Their names end with the time, so that of the rows just replaced is the largest.
+    kept_as = "" if window else max(tag for tag in tags_of(table) if tag.startswith(OLD_ROWS))
     result = {
         "topic": topic,
         "records": committed.rows,
-        "rows": rows_in(tableflow.existing_table(pipeline.topic)),
+        "rows": rows_in(table),
         "dead_letters": committed.dead_letters,
         "skipped": committed.skipped,
         "snapshot": str(committed.snapshots[-1]),
+        "kept_as": kept_as,
         "products": following,
     }
     if as_json:
@@ -78,9 +92,25 @@ def rebuild(
     else:
         shown = {name: value for name, value in result.items() if name != "products"}
         print_table("Rebuilt", list(shown), [list(shown.values())])
+        if kept_as:
+            click.echo(
+                f"The old rows stay under their tag: tableflow tag {topic} {kept_as} --delete"
+            )
 
 
-def _whole_table(pipeline: Pipeline, from_another_cluster: bool) -> Committed:
+def _ask(pipeline: Pipeline, from_another_cluster: bool) -> None:
+    from tableflow_assets.operate.rebuild import at_stake
+
+    name = pipeline.topic.name
+    if lost := at_stake(pipeline, from_another_cluster=from_another_cluster):
+        click.echo(f"Kafka at {pipeline.log.bootstrap_servers} does not hold {lost}.", err=True)
+    else:
+        click.echo("The log seems to hold all rows; what compaction removed shows later.", err=True)
+    question = f"Replace the rows of {name!r} by those that it holds, and lose the others?"
+    click.confirm(question, abort=True, err=True)
+
+
+def _whole_table(pipeline: Pipeline, from_another_cluster: bool, lose_rows: bool) -> Committed:
     from tableflow_assets.operate.rebuild import rebuild
 
     with progress_bar() as progress:
@@ -96,6 +126,7 @@ def _whole_table(pipeline: Pipeline, from_another_cluster: bool) -> Committed:
             on_plan=on_plan,
             on_commit=lambda step, _: progress.advance(task, step.size),
             from_another_cluster=from_another_cluster,
+            lose_rows=lose_rows,
         )
 
 

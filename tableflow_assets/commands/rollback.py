@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tableflow_assets.commands.show import json_option, print_json, print_table
+from tableflow_assets.commands.show import json_option, print_json, print_table, warn_of_products
 from tableflow_assets.operate.moments import FORMS, moment
 from tableflow_assets.settings.settings import load_settings
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 def rollback(topic: str, when: str, dry_run: bool, yes: bool, as_json: bool) -> None:
     """Take a table back to an earlier state; the next run reads the rest of the log again.
 
-    What was current stays readable under a tag. Without --yes and without a terminal to ask on,
-    nothing is done.
+    Refused if the log no longer holds all that would have to be read again. What was current stays
+    readable under a tag. Without --yes and without a terminal to ask on, nothing is done.
     """
     from tableflow_assets.operate.rollback import find, roll_back
     from tableflow_assets.tableflow import Tableflow
@@ -33,6 +33,8 @@ def rollback(topic: str, when: str, dry_run: bool, yes: bool, as_json: bool) -> 
     tableflow = Tableflow(load_settings())
     handle = tableflow.handle(tableflow.table(topic))
     plan = find(handle, moment(when), tableflow.log)
+    if not plan.is_nothing:
+        warn_of_products(tableflow.loaded_products.following(handle.spec.table))
     is_asked = not (yes or dry_run or as_json or plan.is_nothing) and sys.stdin.isatty()
     if is_asked:
         _show(plan)
@@ -75,5 +77,9 @@ def _conclude(plan: Rollback) -> None:
         click.echo("Nothing was changed. With --yes it is.")
     else:
         click.echo(f"Rolled back. What was current is kept under the tag {plan.kept_as}.")
-    if plan.suspended and plan.is_done:
+    if plan.is_before_rebase:
+        click.echo(
+            f"That is before a rebase. To go on, rebase it again: tableflow rebase {plan.topic}"
+        )
+    elif plan.suspended and plan.is_done:
         click.echo(f"The topic is suspended. Go on with: tableflow resume {plan.topic}")

@@ -39,6 +39,12 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
+def warn_of_products(names: Sequence[str]) -> None:
+    if names:
+        what = ", ".join(names)
+        click.echo(f"These products are made of it and will be computed again: {what}.", err=True)
+
+
 def progress_bar() -> Progress:
     """With the remaining time; on stderr, because stdout carries the result."""
     from rich.progress import (

@@ -130,7 +130,8 @@ def verify(topics: tuple[str, ...], sample: int, seed: int, deep: bool, as_json:
     else:
         names = ["topic", "partition", "start", "committed", "expected", "rows", "dead_letters"]
         names += ["skipped", "dropped", "missing", "duplicated", "unexpected"]
-        names += [*(["sampled", "differing"] if sample or deep else []), "ok"]
+        names += [*(["sampled", "differing"] if sample or deep else [])]
+        names += [*(["earlier"] if any(result.earlier for result in results) else []), "ok"]
         rows = [result.to_json() for result in results]
         print_table("Table against log", names, [[row[name] for name in names] for row in rows])
         for result in results:

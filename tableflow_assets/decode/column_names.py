@@ -24,6 +24,7 @@ from __future__ import annotations
 import re
 
 KAFKA_COLUMN = "_kafka"
+EPOCH_FIELD = "epoch"  # in it, of tables that have read more than one log
 # Of a JSON object's members that no property names: a map. It ends with `*` as if that were escaped, which it
 # never is, so no field's name becomes this one.
 ADDITIONAL_COLUMN = "additional_x002A_"

@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 
 from tableflow_assets.decode import keys
-from tableflow_assets.decode.column_names import KAFKA_COLUMN
+from tableflow_assets.decode.column_names import EPOCH_FIELD, KAFKA_COLUMN
 from tableflow_assets.decode.conform import conformed, spark_type
 from tableflow_assets.decode.schemas import Schemas
 from tableflow_assets.decode.types import KEYED_MODES, table_schema
@@ -52,10 +52,13 @@ class Decoded:
         return Counts(counts["records"], counts["dead"])
 
 
-def decode(records: DataFrame, schemas: Schemas, target: Schema, mode: Mode) -> Decoded:
+def decode(
+    records: DataFrame, schemas: Schemas, target: Schema, mode: Mode, epoch: int = 0
+) -> Decoded:
+    """``epoch``: which of the logs that the table has read the records are from."""
     judged = judge(records, schemas, mode)
     observation = Observation()
-    columns = [*_columns(schemas, target, mode), F.col("problem").alias(PROBLEM)]
+    columns = [*_columns(schemas, target, mode, epoch), F.col("problem").alias(PROBLEM)]
     # The observation also keeps Spark from pushing the filter below it and decoding twice.
     counted = judged.select(*columns).observe(observation, *_count_columns(PROBLEM))
     return Decoded(
@@ -105,7 +108,7 @@ def _value_problem(schemas: Schemas, mode: Mode) -> Column:
     return F.when(value.isNull(), null_problem).otherwise(problem)
 
 
-def _columns(schemas: Schemas, target: Schema, mode: Mode) -> list[Column]:
+def _columns(schemas: Schemas, target: Schema, mode: Mode, epoch: int) -> list[Column]:
     """The table's columns, in its order."""
     newest = table_schema(schemas, mode)
     kinds = {field.name: field.field_type for field in newest.fields}
@@ -115,7 +118,7 @@ def _columns(schemas: Schemas, target: Schema, mode: Mode) -> list[Column]:
     columns = []
     for field in target.fields:
         if field.name == KAFKA_COLUMN:
-            column = F.struct(*_place(schemas, target, newest))
+            column = F.struct(*_place(schemas, target, newest, epoch))
         else:
             column = conformed(row.getField(field.name), kinds.get(field.name), field.field_type)
         columns.append(column.alias(field.name))
@@ -124,7 +127,7 @@ def _columns(schemas: Schemas, target: Schema, mode: Mode) -> list[Column]:
     )
 
 
-def _place(schemas: Schemas, target: Schema, newest: Schema) -> list[Column]:
+def _place(schemas: Schemas, target: Schema, newest: Schema, epoch: int) -> list[Column]:
     """The fields of ``_kafka`` in the table's order; a field left behind by another mode stays NULL."""
     kinds = {field.name: field.field_type for field in _kafka_fields(newest)}
     typed_key = {"decoded_key": schemas.key.typed(F.col(READ_KEY))}
@@ -134,7 +137,8 @@ def _place(schemas: Schemas, target: Schema, newest: Schema) -> list[Column]:
             value = typed_key.get(field.name, F.col(field.name))
             column = conformed(value, kinds[field.name], field.field_type)
         else:
-            column = F.lit(None).cast(spark_type(field.field_type))
+            constant = epoch or None if field.name == EPOCH_FIELD else None
+            column = F.lit(constant).cast(spark_type(field.field_type))
         fields.append(column.alias(field.name))
     return fields
 

@@ -159,10 +159,18 @@ class _KeyErasure:
         return any(part.records > part.unread for part in self.log)
 
     def _is_read(self, row: Row) -> bool:
-        return bool(row["offset"] < self.ledger.committed.get(row["partition"], 0))
+        is_of_earlier_log = (row.get("epoch") or 0) < self.ledger.entry.epoch
+        is_passed = row["offset"] < self.ledger.committed.get(row["partition"], 0)
+        return bool(is_of_earlier_log or is_passed)
 
     def _is_read_letter(self, row: Row) -> bool:
-        return row["topic_id"] != self.ledger.topic_id or self._is_read(row)
+        if row["topic_id"] != self.ledger.topic_id or row["lineage"] in self._earlier_lineages:
+            return True
+        return bool(row["offset"] < self.ledger.committed.get(row["partition"], 0))
+
+    @property
+    def _earlier_lineages(self) -> tuple[str, ...]:
+        return tuple(epoch.lineage for epoch in self.ledger.entry.earlier)
 
     @property
     def _read_letters(self) -> str:
@@ -170,7 +178,9 @@ class _KeyErasure:
         of_another_topic = f"topic_id <> '{self.ledger.topic_id}'"
         committed = self.ledger.committed.items()
         read = [f"(partition = {p} AND offset < {offset})" for p, offset in committed]
-        return f"({' OR '.join([of_another_topic, *read])})"
+        # Of our own making: hexadecimal digits, or nothing.
+        earlier = [f"lineage = '{lineage}'" for lineage in self._earlier_lineages]
+        return f"({' OR '.join([of_another_topic, *earlier, *read])})"
 
     def _brings_it_back(self, table: Table, ref: str) -> bool:
         """Whether it is a rebuild that began earlier and does not know to leave the key out."""

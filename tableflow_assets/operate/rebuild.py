@@ -12,6 +12,11 @@ from pyiceberg.table import Table
 
 from tableflow_assets.base.errors import CommitConflict, LedgerError, RebuildFailed
 from tableflow_assets.decode.serialization import Serialization
+from tableflow_assets.operate.irreplaceable import (
+    Irreplaceable,
+    irreplaceable,
+    lost_to_compaction,
+)
 from tableflow_assets.pipeline import NOTHING, Committed, OnCommit, Pipeline
 from tableflow_assets.source.log import TopicIdentity
 from tableflow_assets.source.plan import origin_of, plan, refuse_another_cluster
@@ -39,6 +44,7 @@ def rebuild(
     on_commit: OnCommit = lambda *_: None,
     *,
     from_another_cluster: bool = False,
+    lose_rows: bool = False,
 ) -> Committed:
     """Replace all rows by what the log holds, in the mode of the current settings.
 
@@ -46,15 +52,19 @@ def rebuild(
     one step. Readers see the old rows until that moment, and find them under a tag afterwards.
     It ends a suspension: whatever was wrong with the old rows does not affect the new ones.
     ``from_another_cluster``: even if the log is in another Kafka cluster than the one of the old rows.
+    ``lose_rows``: even if the log no longer holds all of them (`at_stake` says how many).
     """
     pipeline.refuse_without_room()
     topic = pipeline.log.identify(pipeline.topic.name)
     if not from_another_cluster:
         _refuse_another_cluster(pipeline, topic)
+    origin = origin_of(pipeline.log, topic)
+    if not lose_rows:
+        irreplaceable(pipeline, topic, origin).refuse(topic.name)
     table = _table_to_rebuild(pipeline, topic)
     key = pipeline.schemas_of_now().key
     lineage = uuid.uuid4().hex[:12]
-    begin = first_entry(topic, origin_of(pipeline.log, topic), lineage)
+    begin = first_entry(topic, origin, lineage)
     begin = replace(begin, run_id=run_id, forgotten=_forgotten(table, topic))
     total = NOTHING
     with (
@@ -74,6 +84,8 @@ def rebuild(
             total = total.and_then(new_rows.catch_up(on_plan, on_commit))
             # A run that has added to the old rows meanwhile costs one more short round.
             new_rows.refuse_if_wrong(newest_commit_only=attempt > 0)
+            if not lose_rows:
+                lost_to_compaction(pipeline, topic, table, base, branch).refuse(topic.name)
             try:
                 tag = f"{OLD_ROWS}_{time.time_ns() // 1_000_000}"
                 head = pipeline.commit_and_mirror(
@@ -92,6 +104,14 @@ def rebuild(
             f"Other runs kept committing to the table of {pipeline.topic.name!r}.",
             "Turn the new_offsets sensor off during the rebuild, and run it again.",
         )
+
+
+def at_stake(pipeline: Pipeline, *, from_another_cluster: bool = False) -> Irreplaceable:
+    """What a rebuild would lose, as far as can be told without reading the log."""
+    topic = pipeline.log.identify(pipeline.topic.name)
+    if not from_another_cluster:
+        _refuse_another_cluster(pipeline, topic)
+    return irreplaceable(pipeline, topic, origin_of(pipeline.log, topic))
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 
+from pyiceberg.expressions import BooleanExpression
 from pyiceberg.table import Table
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
@@ -14,6 +15,7 @@ from pyspark.sql import functions as F
 
 from tableflow_assets.base.errors import RebuildFailed
 from tableflow_assets.decode.decode import decode
+from tableflow_assets.operate.irreplaceable import rows_not_on
 from tableflow_assets.pipeline import NOTHING, Committed, Pipeline
 from tableflow_assets.settings.settings import Topic
 from tableflow_assets.source.log import TopicIdentity
@@ -21,6 +23,7 @@ from tableflow_assets.source.plan import OffsetRange, Plan, plan, refuse_another
 from tableflow_assets.source.reader import read_records
 from tableflow_assets.table import commit as commits
 from tableflow_assets.table.dropped import without_dropped
+from tableflow_assets.table.epochs import of_earlier_logs
 from tableflow_assets.table.keyed.forgotten import without_forgotten
 from tableflow_assets.table.ledger import Entry, Ledger, read_ledger
 from tableflow_assets.table.letters.letters import without_letters
@@ -50,7 +53,7 @@ def rebuild_windows(
         plan(pipeline.log, topic, ledger)  # refuses a log that the rows are not from
         _refuse_what_retention_dropped(pipeline.topic, ledger.entry, end)
         step = _offsets_to_read(pipeline, topic, ledger, start)
-        _refuse_what_the_log_has_lost(pipeline, table, topic, start, end)
+        _refuse_what_the_log_has_lost(pipeline, table, ledger.entry, topic, start, end)
         if not step.size:
             return NOTHING
 
@@ -59,7 +62,8 @@ def rebuild_windows(
         records = without_forgotten(records, ledger.entry, schemas.key)
         records = without_dropped(records, ledger.entry)
         records = _without_dead_letters(pipeline, records, ledger)
-        decoded = decode(records, schemas, table.schema(), pipeline.topic.mode)
+        mode, epoch = pipeline.topic.mode, ledger.entry.epoch
+        decoded = decode(records, schemas, table.schema(), mode, epoch)
         entry = replace(ledger.entry, kind="window", start=ledger.committed, run_id=run_id)
         with commits.own_branch(pipeline.catalog, table, ledger.head) as branch:
             writer = commits.branch_writer(decoded.rows, pipeline.spark_table, branch, entry)
@@ -68,6 +72,7 @@ def rebuild_windows(
                 counts = decoded.counts()
             _refuse_new_dead_letters(pipeline, counts.dead)
             refuse_another_log(pipeline.log.identify(topic.name), ledger)
+            _refuse_what_compaction_has_removed(pipeline, ledger, branch, start, end)
             written = Written(counts.records)
             head = pipeline.commit_and_mirror(table, branch, ledger.head, written)
         return Committed(rows=counts.records, dead_letters=0, skipped=0, snapshots=(head,))
@@ -107,23 +112,49 @@ def _offsets_to_read(
 
 
 def _refuse_what_the_log_has_lost(
-    pipeline: Pipeline, table: Table, topic: TopicIdentity, start: datetime | None, end: datetime
+    pipeline: Pipeline,
+    table: Table,
+    entry: Entry,
+    topic: TopicIdentity,
+    start: datetime | None,
+    end: datetime,
 ) -> None:
-    earliest = pipeline.log.earliest(topic)
     since = f"_kafka.timestamp >= '{start.isoformat()}' AND " if start else ""
-    for partition, offset in earliest.items():
-        expired_rows = table.scan(
-            row_filter=f"{since}_kafka.timestamp < '{end.isoformat()}'"
-            f" AND _kafka.partition = {partition} AND _kafka.offset < {offset}",
-            selected_fields=("_kafka.offset",),
-            limit=1,
+    windows = f"{since}_kafka.timestamp < '{end.isoformat()}'"
+
+    def refuse(where: BooleanExpression | str, why: str) -> None:
+        scan = table.scan(row_filter=windows, selected_fields=("_kafka.offset",)).filter(where)
+        if rows := pipeline.catalog.ask(scan.count):
+            raise _would_lose(pipeline.topic, rows, why)
+
+    if entry.earlier:
+        refuse(of_earlier_logs(entry), "they are from a log before the rebase of the topic")
+    for partition, offset in pipeline.log.earliest(topic).items():
+        refuse(
+            f"_kafka.partition = {partition} AND _kafka.offset < {offset}",
+            f"the log of partition {partition} begins at offset {offset}, so it no longer holds all"
+            " records of these windows",
         )
-        if expired_rows.to_arrow().num_rows:
-            raise RebuildFailed(
-                f"The log of {pipeline.topic.name!r} partition {partition} begins at offset"
-                f" {offset}: it no longer holds all records of these windows.",
-                "The rows stay as they are. Choose newer windows.",
-            )
+
+
+def _refuse_what_compaction_has_removed(
+    pipeline: Pipeline, ledger: Ledger, branch: str, start: datetime | None, end: datetime
+) -> None:
+    """Log compaction takes records from the middle, so this is seen only once the log has been read."""
+    if not pipeline.log.is_compacted(pipeline.topic.name):
+        return
+    since = f"_kafka.timestamp >= TIMESTAMP_LTZ '{start.isoformat(sep=' ')}' AND " if start else ""
+    where = f"{since}_kafka.timestamp < TIMESTAMP_LTZ '{end.isoformat(sep=' ')}'"
+    if rows := rows_not_on(pipeline, ledger.head, branch, where):
+        raise _would_lose(pipeline.topic, rows, "log compaction has removed their records")
+
+
+def _would_lose(topic: Topic, rows: int, why: str) -> RebuildFailed:
+    return RebuildFailed(
+        f"The rebuild of these windows of {topic.name!r} would lose {rows:,} rows: {why}.",
+        "The rows stay as they are. Choose other windows. Only a rebuild of the whole table can give up"
+        f" rows, and says first how many: tableflow rebuild {topic.name}",
+    )
 
 
 def _refuse_what_retention_dropped(topic: Topic, entry: Entry, end: datetime) -> None:

@@ -142,7 +142,10 @@ class _Repair:
         """By file: which of its records can no longer be read."""
         log = self.pipeline.log
         earliest = log.earliest(log.identify(self.name))
-        expired_offsets = {file.path: lost_offsets(table, file, earliest) for file in damaged}
+        epoch = read_ledger(table).entry.epoch
+        expired_offsets = {
+            file.path: lost_offsets(table, file, earliest, epoch) for file in damaged
+        }
         return {path: offsets for path, offsets in expired_offsets.items() if offsets}
 
     def _leave_lost(self, files: list[LostFile], unreadable: dict[str, str]) -> None:
@@ -153,7 +156,7 @@ class _Repair:
             self.leave(
                 f"{file}, and {why}.",
                 "Put the file back from a copy of the bucket. Or give up what the log no longer holds:"
-                f" tableflow rebuild {self.name} builds the table again from what it does hold.",
+                f" tableflow rebuild {self.name} --lose-rows builds the table again from what it does hold.",
             )
 
     # --- the Delta log ------------------------------------------------------------------------

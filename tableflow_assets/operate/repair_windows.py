@@ -12,6 +12,7 @@ from pyiceberg.transforms import DayTransform, HourTransform
 
 from tableflow_assets.base.errors import TableDamaged
 from tableflow_assets.settings.settings import Topic
+from tableflow_assets.table.epochs import COLUMN as EPOCH
 from tableflow_assets.table.layout_fields import TIMESTAMP
 from tableflow_assets.table.lost_files import LostFile, all_files
 from tableflow_assets.table.windows import Window, window_of
@@ -56,8 +57,15 @@ def spans_to_read(
     return reads
 
 
-def lost_offsets(table: Table, damaged: LostFile, earliest: Mapping[int, int]) -> str:
-    """In words: the offsets in the file that the log no longer holds; empty if there are none."""
+def lost_offsets(
+    table: Table, damaged: LostFile, earliest: Mapping[int, int], epoch: int = 0
+) -> str:
+    """In words: the offsets in the file that the log no longer holds; empty if there are none.
+
+    ``epoch``: which of the logs that the table has read is the present one.
+    """
+    if epoch and not _is_of_epoch(table, damaged.file, epoch):
+        return "records from before the rebase of the topic"
     partitions = _bounds(table, damaged.file, "_kafka.partition")
     offsets = _bounds(table, damaged.file, "_kafka.offset")
     parts = []
@@ -70,6 +78,13 @@ def lost_offsets(table: Table, damaged: LostFile, earliest: Mapping[int, int]) -
             label = "offsets" if is_single and offsets else "some of the offsets"
             parts.append(f"{label} {first} to {min(last, begin - 1)} of partition {partition}")
     return ", ".join(parts)
+
+
+def _is_of_epoch(table: Table, file: DataFile, epoch: int) -> bool:
+    """Whether all rows are, as far as the metadata says."""
+    column = table.schema().find_field(EPOCH).field_id
+    has_none_of_the_first = (file.null_value_counts or {}).get(column) == 0
+    return has_none_of_the_first and _bounds(table, file, EPOCH) == (epoch, epoch)
 
 
 def _joined(spans: Iterable[Span]) -> list[Span]:

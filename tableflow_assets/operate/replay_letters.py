@@ -18,6 +18,7 @@ from tableflow_assets.source.log import Offsets, TopicIdentity
 from tableflow_assets.source.plan import OffsetRange, Plan
 from tableflow_assets.source.reader import read_records
 from tableflow_assets.source.timestamps import moment_of
+from tableflow_assets.table.epochs import is_of_current_log
 from tableflow_assets.table.keyed.forgotten import without_forgotten
 from tableflow_assets.table.ledger import Entry
 from tableflow_assets.table.letters.letters import (
@@ -79,10 +80,11 @@ def letters_as_rows(
     spark = pipeline.spark
     letters = letters_marked(spark, pipeline.dead_letter_table, entry, replay_id).select(*RECORD)
     records = without_forgotten(letters, entry, schemas.key)
-    rows = spark.table(pipeline.spark_table).select("_kafka.partition", "_kafka.offset")
+    of_this_log = spark.table(pipeline.spark_table).filter(is_of_current_log(entry))
+    rows = of_this_log.select("_kafka.partition", "_kafka.offset")
     existing = rows.filter(_from(_first_offsets(letters)))
     records = records.join(existing, list(PLACE), "left_anti")
-    return decode(records, schemas, table.schema(), pipeline.topic.mode)
+    return decode(records, schemas, table.schema(), pipeline.topic.mode, entry.epoch)
 
 
 def letters_as_changes(
@@ -106,7 +108,7 @@ def letters_as_changes(
     log = read_records(spark, pipeline.log, _range(pipeline, topic, letters, entry))
     records = without_forgotten(log, entry, schemas.key)
     records = records.join(other_letters.select(*PLACE), list(PLACE), "left_anti")
-    decoded = decode(records, schemas, table.schema(), mode)
+    decoded = decode(records, schemas, table.schema(), mode, entry.epoch)
     keys = judge(letters.select(*RECORD), schemas, mode).select(F.col("key_hash").alias(_KEY))
     same_key = F.col("_kafka.key_hash") == F.col(_KEY)
     return replace(decoded, rows=decoded.rows.join(keys.distinct(), same_key, "left_semi"))

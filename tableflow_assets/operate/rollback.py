@@ -49,6 +49,7 @@ class Rollback:
     kept_as: str = ""  # the tag of what was current
     suspended: str = ""  # why, if the topic is
     is_done: bool = False
+    is_before_rebase: bool = False  # then the topic has to be rebased again before it goes on
 
     @property
     def is_nothing(self) -> bool:
@@ -77,12 +78,17 @@ def find(handle: TableHandle, moment: Moment, log: Log) -> Rollback:
     _refuse_erased_keys(handle, target, entry, newest)
     _refuse_another_mode(handle, table, target, entry, newest)
     _refuse_another_key_identity(handle, table, target, entry)
+    is_before_rebase = newest.lineage != entry.lineage and newest.epoch > entry.epoch
+    if is_before_rebase:
+        _refuse_more_than_one_rebase(handle, target, entry, newest)
+    # The log before a rebase is gone: what is read again are the records of the one after it.
+    begin = replace(newest, end=newest.origin) if is_before_rebase else entry
     to_read_again = {
-        partition: (entry.end.get(partition, 0), end)
+        partition: (begin.end.get(partition, 0), end)
         for partition, end in sorted(newest.end.items())
-        if end > entry.end.get(partition, 0)
+        if end > begin.end.get(partition, 0)
     }
-    ledger = Ledger(entry, holder.timestamp_ms, target.snapshot_id)
+    ledger = Ledger(begin, holder.timestamp_ms, target.snapshot_id)
     if mode_of(table) != PRODUCT:  # which has no log, and is computed again from its inputs
         _refuse_a_loss(handle, log, table, target, ledger, to_read_again)
     states = history.states()
@@ -96,6 +102,7 @@ def find(handle: TableHandle, moment: Moment, log: Log) -> Rollback:
         head=states[0].snapshot_id,
         ledger=holder.snapshot_id,
         suspended=suspension.reason if suspension else "",
+        is_before_rebase=is_before_rebase,
     )
 
 
@@ -181,6 +188,15 @@ def _refuse_another_mode(
             why,
             f"Set the former mode again, and rebuild it: tableflow rebuild {handle.spec.name}",
         )
+
+
+def _refuse_more_than_one_rebase(
+    handle: TableHandle, target: Snapshot, entry: Entry, newest: Entry
+) -> None:
+    """Of the logs between, nothing can be read again."""
+    if newest.epoch - entry.epoch > 1 or newest.earlier[-1].lineage != entry.lineage:
+        why = "it is from before more than one rebase, and the log between them is gone"
+        raise _refused(handle, target, why)
 
 
 def _refuse_another_key_identity(

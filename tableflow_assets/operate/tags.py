@@ -15,8 +15,8 @@ from tableflow_assets.table.change import change_table
 from tableflow_assets.table.snapshots import tags_of
 
 RESERVED = "tableflow_"
-# Tags left by a rebuild or a rollback may be deleted; the ledger's own may not.
-_REMOVABLE = re.compile(r"tableflow_before_(rebuild|rollback)_\d+")
+# Tags left by a rebase, rebuild or rollback may be deleted; the ledger's own may not.
+_REMOVABLE = re.compile(r"tableflow_before_(rebase|rebuild|rollback)_\d+")
 LONGEST = timedelta(days=36500)
 
 

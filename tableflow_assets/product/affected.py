@@ -108,7 +108,7 @@ class _Look:
             if name != CHANGED:
                 pinned_input = self.inputs.pinned[name]
                 rows = f"SELECT * FROM {pinned_input.relation} WHERE {bounds.get(name, 'true')}"  # noqa: S608
-                sources[name] = pinned_input.input.source(self._view(self.spark.sql(rows)))
+                sources[name] = pinned_input.source(self._view(self.spark.sql(rows)))
         return self.spark.sql(flink.in_spark(query, sources)).toDF(*scope)
 
     def scope(self, values: DataFrame) -> Scope:

@@ -30,6 +30,7 @@ MEANING = 2
 # NULL outside of the years that Flink knows; Spark would fail far outside of them.
 _MILLIS = "CASE WHEN {0} BETWEEN -62135596800000 AND 253402300799999 THEN TIMESTAMP_MILLIS({0}) END"
 _NTH, _UNTIL, _CLOCK = "__tableflow_nth", "__tableflow_until", "__tableflow_clock"
+_EPOCH = "coalesce(`_kafka`.epoch, 0)"  # which log: all rows of one are after those of the logs before it
 # Flink's syntax, which `parse` rewrites to a form that a parser of Spark SQL accepts.
 _TUMBLE = re.compile(
     r"TABLE\s*\(\s*TUMBLE\s*\(\s*TABLE\s+(`[^`]+`|\w+)\s*,\s*DESCRIPTOR\s*\(([^)]+)\)\s*,"
@@ -61,11 +62,15 @@ class Versions:
 
 @dataclass(frozen=True)
 class Source:
-    """An input as Spark should read it. ``is_topic``: its rows have their position in Kafka."""
+    """An input as Spark should read it. ``is_topic``: its rows have their position in Kafka.
+
+    ``has_epochs``: they are of several logs, one after the other.
+    """
 
     view: str
     is_topic: bool
     versions: Versions | None = None
+    has_epochs: bool = False
 
 
 class SqlProblem(ValueError):
@@ -202,7 +207,8 @@ def _nth_row(source: Source, key: str, time: list[str], *, is_last: bool) -> str
     rows, order = source.view, time
     if source.is_topic:
         rows = f"({_with_clock(source, by, time, is_last=is_last)})"
-        order = [*time, _CLOCK, "`_kafka`.partition", "`_kafka`.offset"]
+        epoch = [_EPOCH] if source.has_epochs else []
+        order = [*time, *epoch, _CLOCK, "`_kafka`.partition", "`_kafka`.offset"]
     terms = ", ".join(f"{term} DESC" if is_last else term for term in order)
     number = f"ROW_NUMBER() OVER (PARTITION BY {by} ORDER BY {terms})"
     extra = f"{_NTH}, {_CLOCK}" if source.is_topic else _NTH
@@ -218,7 +224,8 @@ def _with_clock(source: Source, by: str, time: list[str], *, is_last: bool) -> s
     Partitions can only be compared by their clocks: the last row is of the partition with the newest
     timestamp (of rows of this key and time), the first row of the one with the oldest.
     """
-    rivals = ", ".join([by, *time, "`_kafka`.partition"])
+    epoch = [_EPOCH] if source.has_epochs else []
+    rivals = ", ".join([by, *time, *epoch, "`_kafka`.partition"])
     clock = f"{'MAX' if is_last else 'MIN'}(`_kafka`.timestamp) OVER (PARTITION BY {rivals})"
     # Distributed once, for this window and for the one around it.
     return f"SELECT *, {clock} AS {_CLOCK} FROM (SELECT * FROM {source.view} DISTRIBUTE BY {by})"  # noqa: S608

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyiceberg.table import Table
 from pyspark.sql import DataFrame, SparkSession
@@ -15,6 +15,7 @@ from tableflow_assets.product import flink
 from tableflow_assets.product.narrow import narrowings
 from tableflow_assets.product.products import Input, Product
 from tableflow_assets.product.scope import Scope
+from tableflow_assets.table.epochs import has_epochs
 from tableflow_assets.table.windows import rows_in
 
 
@@ -30,6 +31,13 @@ class Pinned:
     @property
     def relation(self) -> str:
         return f"{self.in_spark} VERSION AS OF {self.snapshot}"
+
+    def source(self, view: str) -> flink.Source:
+        """``view``: of this input's rows, or of some of them."""
+        snapshot = self.table.snapshot_by_id(self.snapshot)
+        schema_id = snapshot.schema_id if snapshot else None
+        schema = self.table.schema() if schema_id is None else self.table.schemas()[schema_id]
+        return replace(self.input.source(view), has_epochs=has_epochs(schema))
 
     def appended_since(self, spark: SparkSession, snapshot: int) -> DataFrame:
         reader = spark.read.option("start-snapshot-id", snapshot)
@@ -79,7 +87,7 @@ def computed(
             make(narrowing.name, _only_joined(rows, narrowing.column, joined, narrowing.by_column))
     for name in inputs.pinned.keys() - view_names.keys():
         make(name, f"SELECT * FROM {inputs.pinned[name].relation}")  # noqa: S608  (names are quoted)
-    sources = {name: inputs.pinned[name].input.source(view) for name, view in view_names.items()}
+    sources = {name: inputs.pinned[name].source(view) for name, view in view_names.items()}
     return spark.sql(flink.in_spark(definition.statement, sources))
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Protocol
 
-from tableflow_assets.base.errors import AnotherCluster, DataLoss, LedgerError
+from tableflow_assets.base.errors import AnotherCluster, DataLoss, LedgerError, TopicRecreated
 from tableflow_assets.source.log import Log, Offsets, TopicIdentity
 
 
@@ -106,11 +106,11 @@ def refuse_another_log(topic: TopicIdentity, ledger: Progress) -> None:
     """A log that the table's rows are not from. A mistaken cluster is no fault of the table."""
     refuse_another_cluster(topic.name, topic.cluster_id, ledger)
     if ledger.topic_id != topic.topic_id:
-        raise LedgerError(
+        raise TopicRecreated(
             f"The topic {topic.name!r} was deleted and created again: its id is {topic.topic_id},"
             f" the table holds records of {ledger.topic_id}. The table stays as it is.",
-            "Use another namespace for the new topic, or replace the rows with its own:"
-            f" `tableflow rebuild {topic.name}`.",
+            "Keep the rows and go on with the new topic's records:"
+            f" `tableflow rebase {topic.name}`. Or use another namespace for the new topic.",
         )
 
 
@@ -120,8 +120,8 @@ def refuse_another_cluster(topic: str, cluster_id: str, ledger: FromCluster) -> 
             f"The table of {topic!r} was built from the Kafka cluster {ledger.cluster_id}; this"
             f" deployment reads {cluster_id}. Nothing was changed.",
             "Point `kafka` in tableflow.yaml at the table's cluster, or choose another `namespace` for"
-            f" this one. If the topic has moved: `tableflow rebuild {topic} --from-another-cluster`"
-            " replaces the table's rows with those that this cluster holds.",
+            f" this one. If the topic has moved here: `tableflow rebase {topic} --from-another-cluster`"
+            " keeps the table's rows and goes on with this cluster's.",
         )
 
 
@@ -140,6 +140,7 @@ def _refuse_a_gap(
         raise LedgerError(
             f"The log of {where} ends at offset {end}, before the {committed} that the table has"
             " read: the log was truncated or replaced.",
-            f"Compare them with `tableflow verify {topic.name}`. Replace the rows with the log's:"
-            f" `tableflow rebuild {topic.name}`.",
+            f"Compare them with `tableflow verify {topic.name}`. To keep the rows and go on where the log"
+            f" ends now: `tableflow rebase {topic.name} --from end`. To replace them by the log's, which"
+            f" asks before it gives any up: `tableflow rebuild {topic.name}`.",
         )

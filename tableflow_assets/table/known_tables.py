@@ -29,6 +29,10 @@ def remember(state_dir: Path, topic: ManagedTable, uuid: UUID, namespace: str) -
         _write(state_dir, remembered(state_dir) | {name: text})
 
 
+def is_remembered(state_dir: Path, topic: ManagedTable, namespace: str) -> bool:
+    return _name(topic, namespace) in remembered(state_dir)
+
+
 def forget(state_dir: Path, topic: ManagedTable, namespace: str) -> None:
     """Allow the table to be created again."""
     name = _name(topic, namespace)
@@ -45,7 +49,8 @@ def refuse_a_vanished_table(state_dir: Path, topic: ManagedTable, namespace: str
         raise TableGone(
             f"The table {name} (uuid {uuid}) of {topic.name!r} is gone from the catalog: dropped or"
             " renamed by somebody, or the settings lead to another catalog.",
-            f"Bring it back, or make it anew from the log: `tableflow rebuild {topic.name}`.",
+            "Bring it back. Or make it again from what the log still holds, which asks before it gives up"
+            f" what the log has lost: `tableflow rebuild {topic.name}`.",
         )
 
 

@@ -24,7 +24,17 @@ PROPERTY = "tableflow.ledger"
 TAG = "tableflow_ledger"
 # Of the entry as written here. An entry without one is of 0.1.0, and has no field that this one lacks.
 VERSION = 1
-Kind = Literal["records", "origin", "window", "loss", "forget", "replay", "retention", "product"]
+Kind = Literal[
+    "records",
+    "origin",
+    "window",
+    "loss",
+    "forget",
+    "replay",
+    "retention",
+    "rebase",
+    "product",
+]
 
 
 @dataclass(frozen=True)
@@ -48,6 +58,29 @@ class DroppedBefore:
 
 
 @dataclass(frozen=True)
+class Epoch:
+    """A log that the table has read in [origin, end), before it went on with the one it reads now."""
+
+    cluster_id: str
+    topic_id: str
+    lineage: str
+    origin: dict[int, int]
+    end: dict[int, int]
+    lost: tuple[tuple[int, int, int], ...] = ()  # as in an entry
+
+    @classmethod
+    def from_document(cls, document: dict[str, Any]) -> Epoch:
+        return cls(
+            document["cluster_id"],
+            document["topic_id"],
+            document["lineage"],
+            _by_partition(document["origin"]),
+            _by_partition(document["end"]),
+            tuple(tuple(span) for span in document.get("lost", ())),
+        )
+
+
+@dataclass(frozen=True)
 class Entry:
     """What one commit added: offsets [start, end) per Kafka partition, and the topic they are from."""
 
@@ -60,8 +93,11 @@ class Entry:
     schema_ids: tuple[int, ...] = ()
     run_id: str = ""
     kind: Kind = "records"
-    # Which rebuild the rows come from; "" before any. Dead letters of another lineage do not count.
+    # Which rebuild or rebase the rows come from; "" before any. Dead letters of another lineage do not
+    # count.
     lineage: str = ""
+    # The logs before this one, oldest first. All offsets in an entry are of the current log alone.
+    earlier: tuple[Epoch, ...] = ()
     lost: tuple[tuple[int, int, int], ...] = ()  # partition, and [from, to) that expired unread
     forgotten: tuple[Forgotten, ...] = ()
     # Dead letters whose `replay_id` is one of these have become rows. Nothing else records that.
@@ -75,6 +111,16 @@ class Entry:
     added_columns: tuple[str, ...] = ()
 
     @property
+    def epoch(self) -> int:
+        """The number of the current log: rows from it have this in `_kafka.epoch` (0: NULL)."""
+        return len(self.earlier)
+
+    @property
+    def as_epoch(self) -> Epoch:
+        """The current log, as entries name it once the table has gone on with another."""
+        return Epoch(self.cluster_id, self.topic_id, self.lineage, self.origin, self.end, self.lost)
+
+    @property
     def read(self) -> dict[int, tuple[int, int]]:
         """The offsets [start, end) that this commit has read: only of partitions with new ones."""
         ranges = {p: (self.start.get(p, 0), end) for p, end in sorted(self.end.items())}
@@ -85,6 +131,8 @@ class Entry:
         if self.kind != "product":
             for name in ("inputs", "statement", "added_columns"):
                 del document[name]
+        if not self.earlier:  # then versions that know no epochs can read the entry
+            del document["earlier"]
         document["version"] = VERSION
         return packed(json.dumps(document, separators=(",", ":"), sort_keys=True))
 
@@ -99,6 +147,7 @@ class Entry:
             Forgotten(erased["key_hash"], _by_partition(erased["before"]))
             for erased in document.get("forgotten", ())
         )
+        document["earlier"] = tuple(map(Epoch.from_document, document.get("earlier", ())))
         document["replays"] = tuple(document.get("replays", ()))
         document["added_columns"] = tuple(document.get("added_columns", ()))
         document["dropped"] = tuple(
@@ -233,5 +282,5 @@ def _unreadable(table: Table, why: str) -> LedgerError:
     return LedgerError(
         f"The ledger of {name} cannot be read: {why}.",
         "Roll the table back to a snapshot of Tableflow Assets, then `tableflow resume`: the rest is"
-        " read again. Or replace all rows from the log with `tableflow rebuild`.",
+        " read again. Or replace all rows from the log, if it still holds them, with `tableflow rebuild`.",
     )

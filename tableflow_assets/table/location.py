@@ -42,7 +42,8 @@ def refuse_another_location(table: Table, topic: ManagedTable) -> None:
         f"The table {namespace}.{name} lies at {table.location()}; the settings now say {setting} for"
         f" {topic.name!r}. A table does not move, not even by a rebuild.",
         f"Set it back ({way_back}). To have it in the other place: drop the table in the catalog, keep its"
-        f" files, and run `tableflow rebuild {topic.name}`, which builds it again from what the log holds.",
+        f" files, and run `tableflow rebuild {topic.name}`, which builds it again from what the log holds:"
+        " rows that it no longer holds stay behind in the old files.",
     )
 
 

@@ -28,9 +28,12 @@ from pyiceberg.types import (
     StructType,
 )
 
+from tableflow_assets.decode.column_names import EPOCH_FIELD, KAFKA_COLUMN
+
 # In the order they are shown.
 What = Literal["refused", "added", "widened", "dropped", "doc", "left out"]
 Path = tuple[str, ...]
+EPOCH: Path = (KAFKA_COLUMN, EPOCH_FIELD)
 _WIDER: dict[IcebergType, IcebergType] = {IntegerType(): LongType(), FloatType(): DoubleType()}
 
 
@@ -177,6 +180,8 @@ def _dropped_fields(current: IcebergType, newest: IcebergType, path: Path) -> It
         newest_types = {field.name: field.field_type for field in newest.fields}
         for field in current.fields:
             inside = (*path, field.name)
+            if inside == EPOCH:
+                continue  # no schema has it: the table got it with a rebase
             if field.name in newest_types:
                 yield from _dropped_fields(field.field_type, newest_types[field.name], inside)
             else:

@@ -48,7 +48,8 @@ def operation_of(snapshot: Snapshot, before: Snapshot | None) -> str:
     """What made it, in a word; ``before``: the state it replaced."""
     if (entry := entry_of(snapshot)) is not None:
         previous_entry = entry_of(before) if before else None
-        is_rebuild = previous_entry is not None and previous_entry.lineage != entry.lineage
+        lineages = {entry.lineage, *(epoch.lineage for epoch in entry.earlier)}
+        is_rebuild = previous_entry is not None and previous_entry.lineage not in lineages
         return "rebuild" if is_rebuild else NAMES.get(entry.kind, entry.kind)
     if is_compaction(snapshot):
         files = ("added-data-files", "deleted-data-files", "removed-delete-files")

@@ -26,6 +26,7 @@ from tableflow_assets.base.errors import (
     Suspended,
     TableflowError,
     TableGone,
+    TopicRecreated,
     UndecodableRecords,
     UnsupportedSchema,
 )
@@ -40,26 +41,35 @@ PROPERTY = "tableflow.suspended"
 # What no later run can fix by itself. An unreachable server or a lost race is not among these.
 SUSPENDING = (
     DataLoss,
+    TopicRecreated,  # before the family that it belongs to
     LedgerError,
     IncompatibleSchema,
     KeyIdentityChanged,
     UndecodableRecords,
     UnsupportedSchema,
 )
-# The arguments of `tableflow` that resolve each.
+# The arguments of `tableflow` that resolve each. None of them drops a row that the log no longer holds
+# without asking: `rebuild` refuses that and says how many there are.
 RESOLVED_BY = {
     DataLoss.__name__: "resume {topic} --accept-loss",
+    TopicRecreated.__name__: "rebase {topic}",
     LedgerError.__name__: "rebuild {topic}",
 }
 ADVICE = {
     DataLoss.__name__: (
-        "`{resolve}` goes on after the lost offsets and records them in the ledger. Lengthen the"
-        " topic's retention before it happens again."
+        "`{resolve}` names the lost offsets, asks, goes on after them and records them in the ledger; no"
+        " row is dropped. Lengthen the topic's retention before it happens again."
+    ),
+    TopicRecreated.__name__: (
+        "`{resolve}` keeps the rows and goes on with the new topic's records. `tableflow rebuild {topic}"
+        " --lose-rows` replaces the rows by them, which asks and says how many are lost. Or use another"
+        " namespace for the new topic."
     ),
     LedgerError.__name__: (
-        "`{resolve}` replaces the rows with those of the log; the old ones stay reachable under a"
-        " tag. Or mend the cause (point the settings back, roll the table back), then"
-        " `tableflow resume {topic}`."
+        "Mend the cause (point the settings back, roll the table back), then `tableflow resume {topic}`."
+        " Or `{resolve}` replaces the rows with those of the log; it is refused if the log no longer holds"
+        " all of them, and the old ones stay under a tag until it is deleted. If the log ends before the"
+        " table does, `tableflow rebase {topic} --from end` keeps them."
     ),
     IncompatibleSchema.__name__: (
         "Register a version that only adds optional fields or widens types, then `{resolve}`."
@@ -67,7 +77,7 @@ ADVICE = {
     KeyIdentityChanged.__name__: (
         "Let the registry say again what it said when the table was created (restore the subject of the"
         " keys or, where it is new, set `key: raw`), then `{resolve}`. Or accept what it says now, and"
-        " replace all rows by those of the log: `tableflow rebuild {topic}`."
+        " replace all rows by those of the log, if it still holds them: `tableflow rebuild {topic}`."
     ),
     UnsupportedSchema.__name__: "Register a version that can become a table, then `{resolve}`.",
     UndecodableRecords.__name__: (

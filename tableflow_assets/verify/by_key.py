@@ -22,17 +22,20 @@ def compare(
     logged: Logged,
     changes: LastChanges,
     rows: Rows,
+    earlier: Rows,
     set_aside: SetAside,
     keys: Keys,
     erased: Erased,
     provable: Provable,
 ) -> list[PartitionResult]:
+    """``earlier``: rows of logs before a rebase, each right unless this log has a change of its key."""
     identities = _identities(rows, keys)
     unproven = _trust_rows_beyond_the_log(
         spans, logged, changes, rows, identities, erased, provable
     )
     expected = changes.expected_rows()
     surplus = _surplus_rows(rows, identities, expected)
+    superseded = _superseded(earlier, changes, keys)
     return [
         partition_result(
             span,
@@ -44,9 +47,22 @@ def compare(
             np.array(changes.unreadable.get(span.partition, ()), dtype=np.int64),
             provable,
             unproven[span.partition],
+            superseded.get(span.partition, NONE),
         )
         for span in spans
     ]
+
+
+def _superseded(earlier: Rows, changes: LastChanges, keys: Keys) -> dict[int, Int64s]:
+    """By partition, rows of earlier logs that a change in this one, or another such row, replaces."""
+    replaced = {identity for by_key in changes.by_partition.values() for identity in by_key}
+    offsets: dict[int, list[int]] = {}
+    for index, identity in enumerate(_identities(earlier, keys)):
+        if identity in replaced:
+            place = int(earlier.partition[index]), int(earlier.offset[index])
+            offsets.setdefault(place[0], []).append(place[1])
+        replaced.add(identity)
+    return {p: np.array(values, dtype=np.int64) for p, values in offsets.items()}
 
 
 def partition_result(
@@ -59,8 +75,12 @@ def partition_result(
     unreadable: Int64s,
     provable: Provable,
     unproven: int = 0,
+    superseded: Int64s = NONE,
 ) -> PartitionResult:
-    """``surplus``: offsets of further rows of a key; ``unreadable``: those missing from dead letters."""
+    """``surplus``: offsets of further rows of a key; ``unreadable``: those missing from dead letters.
+
+    ``superseded``: those of rows of earlier logs, which say nothing about offsets of this one.
+    """
     partition = span.partition
     letters, times = np.unique(set_aside.offsets_of(partition), return_counts=True)
     stray = np.setdiff1d(letters, logged, assume_unique=True)
@@ -78,11 +98,11 @@ def partition_result(
         skipped=int((skipped >= span.start).sum()),
         missing=len(missing),
         duplicated=len(duplicated),
-        unexpected=len(unexpected),
+        unexpected=len(unexpected) + len(superseded),
         unproven=unproven,
         first_missing=first(missing),
         first_duplicated=first(duplicated),
-        first_unexpected=first(unexpected),
+        first_unexpected=first(np.concatenate([unexpected, superseded])),
     )
 
 

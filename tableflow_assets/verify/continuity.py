@@ -46,13 +46,25 @@ def _of_another_log(entry: Entry, topic: TopicIdentity) -> str:
 
 
 def _breaks_between(previous: Entry, entry: Entry) -> Iterator[tuple[int, str]]:
-    for name in ("cluster_id", "topic_id", "lineage"):
+    if entry.kind == "rebase":
+        yield from _breaks_of_a_rebase(previous, entry)
+        return
+    for name in ("cluster_id", "topic_id", "lineage", "earlier"):
         if getattr(previous, name) != getattr(entry, name):
             for partition in entry.end:
                 yield partition, f"its {name} differs from that of the entry before"
     for partition in sorted({*previous.end, *entry.start, *entry.end}):
         if reason := _break_of(partition, previous, entry):
             yield partition, reason
+
+
+def _breaks_of_a_rebase(previous: Entry, entry: Entry) -> Iterator[tuple[int, str]]:
+    """Another log begins: it has offsets of its own, and the ledger says where the one before it ended."""
+    for partition in entry.end:
+        if entry.earlier != (*previous.earlier, previous.as_epoch):
+            yield partition, "the rebase does not say where the log before it ended"
+        elif not entry.origin == entry.start == entry.end:
+            yield partition, "the rebase has read records, which none does"
 
 
 def _break_of(partition: int, previous: Entry, entry: Entry) -> str:

@@ -6,7 +6,7 @@ commit, any of these changes may be its last: an older timestamp, not read here,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -21,7 +21,7 @@ from tableflow_assets.verify.result import Int64s, PartitionResult, Span
 
 FEW_KEYS = 200  # up to here all keys are looked up; beyond, only those in doubt
 MANY_KEYS = 2000  # beyond this the whole table is read instead of looking keys up
-LookUp = Callable[[BooleanExpression], Rows]
+LookUp = Callable[[BooleanExpression], tuple[Rows, Rows]]  # of this log, and of those before it
 
 
 class Row(NamedTuple):
@@ -58,7 +58,7 @@ def compare_newest(
         for identity, (partition, change) in last.items()
         if len(last) <= FEW_KEYS or change.deletes or (partition, change.offset) not in present
     }
-    rows_in_doubt = _rows_with(in_doubt, keys, look_up)
+    rows_in_doubt, superseded = _rows_with(in_doubt, keys, look_up)
     expected, stale, surplus = Offsets(), Offsets(), Offsets()
     for identity, (partition, change) in last.items():
         if identity not in in_doubt:
@@ -85,6 +85,7 @@ def compare_newest(
             np.concatenate([surplus.of(span.partition), _twice(rows, span.partition)]),
             np.array(changes.unreadable.get(span.partition, ()), dtype=np.int64),
             provable,
+            superseded=superseded.of(span.partition),
         )
         for span in spans
     ]
@@ -114,23 +115,32 @@ def _rightful(
 
 def _rows_with(
     wanted_keys: dict[Hashable, bytes], keys: Keys, look_up: LookUp
-) -> dict[Hashable, set[Row]]:
+) -> tuple[dict[Hashable, set[Row]], Offsets]:
+    """The rows of this log with these keys, and where there are rows of earlier logs with them."""
     if not wanted_keys:
-        return {}
+        return {}, Offsets()
     where: BooleanExpression = AlwaysTrue()
     if len(wanted_keys) <= MANY_KEYS:  # only in their buckets
         where = one_of("_kafka.key_hash", {keys.hash(key) for key in wanted_keys.values()})
-    rows = look_up(where)
+    rows, earlier = look_up(where)
     rows_by_key: dict[Hashable, set[Row]] = {}
+    for row, key in _each(rows):
+        identity = keys.identity_of_row(key, row[:2])
+        if identity in wanted_keys:
+            rows_by_key.setdefault(identity, set()).add(row)
+    superseded = Offsets()
+    for row, key in _each(earlier):
+        if keys.identity_of_row(key, row[:2]) in wanted_keys:
+            superseded.add(row.partition, row.offset)
+    return rows_by_key, superseded
+
+
+def _each(rows: Rows) -> Iterator[tuple[Row, bytes | None]]:
     places = zip(
         rows.partition.tolist(), rows.offset.tolist(), rows.timestamp_ms.tolist(), strict=True
     )
     for place, key in zip(places, rows.keys, strict=True):
-        row = Row(*place)
-        identity = keys.identity_of_row(key, row[:2])
-        if identity in wanted_keys:
-            rows_by_key.setdefault(identity, set()).add(row)
-    return rows_by_key
+        yield Row(*place), key
 
 
 def _places(rows: set[Row]) -> set[tuple[int, int]]:

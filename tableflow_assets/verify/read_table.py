@@ -11,11 +11,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.expressions import (
     AlwaysFalse,
+    AlwaysTrue,
     And,
     BooleanExpression,
     EqualTo,
     GreaterThanOrEqual,
     In,
+    IsNull,
     LessThan,
     Or,
 )
@@ -23,15 +25,16 @@ from pyiceberg.table import Table
 
 from tableflow_assets.lake.catalog import RestCatalog
 from tableflow_assets.settings.names import DEAD_LETTER_SUFFIX
-from tableflow_assets.table.ledger import Ledger
+from tableflow_assets.table.ledger import Entry, Ledger
 from tableflow_assets.verify.dropped import Dropped
 from tableflow_assets.verify.result import NONE, Int64s
 from tableflow_assets.verify.timestamps import row_milliseconds
 
 # Their constructors accept a column's name, though their type hints do not say so.
 _EqualTo, _GreaterThanOrEqual, _In = cast(Any, (EqualTo, GreaterThanOrEqual, In))
-_LessThan = cast(Any, LessThan)
+_LessThan, _IsNull = cast(Any, (LessThan, IsNull))
 PARTITION, OFFSET, TIMESTAMP = "_kafka.partition", "_kafka.offset", "_kafka.timestamp"
+EPOCH = "_kafka.epoch"  # which log a row is from; tables that have read only one do not have it
 REPLAY = "replay_id"  # of a dead letter; tables older than replays do not have it
 _LETTER_COLUMNS = ("partition", "offset", "timestamp", "skipped", REPLAY)
 
@@ -72,6 +75,11 @@ def from_offsets(begin: Mapping[int, int]) -> BooleanExpression:
     )
 
 
+def from_log(entry: Entry) -> BooleanExpression:
+    """Rows of the log that the table reads now."""
+    return _GreaterThanOrEqual(EPOCH, entry.epoch) if entry.earlier else AlwaysTrue()
+
+
 def at_offsets(places: Mapping[int, Iterable[int]]) -> BooleanExpression:
     return _any_of(
         And(_EqualTo(PARTITION, partition), one_of(OFFSET, offsets))
@@ -101,6 +109,16 @@ def read_rows(
         _milliseconds(rows, TIMESTAMP),
         tuple(rows["_kafka.key"].to_pylist()),
     )
+
+
+def read_earlier_rows(
+    table: Table, ledger: Ledger, where: BooleanExpression, *, with_keys: bool
+) -> Rows:
+    """Such rows of the logs that the table read before: their offsets say nothing about this one."""
+    if not ledger.entry.earlier:
+        return Rows(NONE, NONE)
+    of_earlier_logs = Or(_IsNull(EPOCH), _LessThan(EPOCH, ledger.entry.epoch))
+    return read_rows(table, ledger.head, And(where, of_earlier_logs), with_keys=with_keys)
 
 
 def read_dropped_rows(table: Table, snapshot: int, dropped: Dropped) -> dict[int, Int64s]:

@@ -46,6 +46,7 @@ class PartitionResult:
     unexpected: int
     dropped: int = 0  # records that retention dropped from the table: they must not be rows
     unproven: int = 0  # rows whose records the log has lost to retention or compaction
+    earlier: int = 0  # rows of logs before a rebase: counted, not compared
     sampled: int = 0  # rows compared value by value: some, or all
     differing: int = 0  # of these rows
     ledger_ok: bool = True

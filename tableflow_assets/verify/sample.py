@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyiceberg.expressions import And, BooleanExpression
 from pyiceberg.table import Table
 
 from tableflow_assets.verify.read_table import Rows, at_offsets
@@ -30,12 +31,13 @@ class Sample:
 
 
 def compare_sample(
-    sample: Sample, table: Table, snapshot: int, meaning: Meaning
+    sample: Sample, table: Table, snapshot: int, this_log: BooleanExpression, meaning: Meaning
 ) -> dict[int, ValueResult]:
+    """``this_log``: only its rows; those of another may be at the same offsets."""
     offsets: dict[int, list[int]] = {}
     for partition, offset in sample.records:
         offsets.setdefault(partition, []).append(offset)
-    scan = table.scan(row_filter=at_offsets(offsets), snapshot_id=snapshot)
+    scan = table.scan(row_filter=And(this_log, at_offsets(offsets)), snapshot_id=snapshot)
     rows, comparison = scan.to_arrow(), Comparison(table, scan.projection(), meaning)
     places = rows[KAFKA]
     results: dict[int, ValueResult] = {}

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, partial
+from functools import cache, cached_property
 
-from pyiceberg.expressions import AlwaysTrue, BooleanExpression
+from pyiceberg.expressions import AlwaysFalse, AlwaysTrue, And, BooleanExpression
 from pyiceberg.table import Table
 from pyiceberg.table.refs import MAIN_BRANCH
 
@@ -31,8 +31,10 @@ from tableflow_assets.verify.read_log import Listener, Offsets, Progress, read_l
 from tableflow_assets.verify.read_table import (
     Rows,
     SetAside,
+    from_log,
     from_offsets,
     read_dropped_rows,
+    read_earlier_rows,
     read_rows,
     read_set_aside,
 )
@@ -80,9 +82,12 @@ def verify(
     ledger, identity = read_ledger(table, ref), log.identify(topic.name)
     begin = ledger.entry.start if newest_commit_only else ledger.origin
     mode = mode or table.properties.get(MODE_PROPERTY, "append")
-    where = from_offsets(begin) if newest_commit_only else AlwaysTrue()
+    this_log, is_keyed = from_log(ledger.entry), mode in KEYED_MODES
+    where = And(this_log, from_offsets(begin)) if newest_commit_only else this_log
     # Read before the log, so that what is committed meanwhile is beyond the ledger that we read.
-    rows = read_rows(table, ledger.head, where, with_keys=mode in KEYED_MODES)
+    rows = read_rows(table, ledger.head, where, with_keys=is_keyed)
+    which = AlwaysFalse() if newest_commit_only else AlwaysTrue()
+    earlier = read_earlier_rows(table, ledger, which, with_keys=is_keyed)
     set_aside = read_set_aside(catalog, topic.table, ledger, begin)
     breaks = ledger_breaks(table, ledger.head, identity)
     comparison = _Comparison(
@@ -97,8 +102,9 @@ def verify(
         newest_commit_only=newest_commit_only,
         where=where,
         # Also those that the ledger should have, but does not.
-        partitions=sorted({*ledger.committed, *breaks, *rows.partitions}),
+        partitions=sorted({*ledger.committed, *breaks, *rows.partitions, *earlier.partitions}),
         rows=rows,
+        earlier=earlier,
         set_aside=set_aside,
         on_progress=on_progress,
     )
@@ -122,6 +128,7 @@ class _Comparison:
     where: BooleanExpression
     partitions: list[int]
     rows: Rows
+    earlier: Rows  # of the logs before a rebase
     set_aside: SetAside
     on_progress: Progress
 
@@ -129,9 +136,15 @@ class _Comparison:
         """The results of all partitions, and those of a sample of so many rows."""
         sample = Sample(self.rows, self._spans(), size, seed)
         results = self._by_key(sample) if self._is_keyed else self._by_record(sample)
+        results = [
+            replace(result, earlier=len(self.earlier.offsets_of(result.partition)))
+            for result in results
+        ]
         if not sample.records:
             return results, {}
-        return results, compare_sample(sample, self.table, self.ledger.head, self._meaning)
+        this_log = from_log(self.ledger.entry)
+        head = self.ledger.head
+        return results, compare_sample(sample, self.table, head, this_log, self._meaning)
 
     def every_row(self, on_compared: Compared) -> Mapping[int, ValueResult]:
         return compare_every_row(
@@ -196,12 +209,20 @@ class _Comparison:
         changes = LastChanges(keys, deletes, self.set_aside, erased)
         spans, provable = self._read_log(offsets, changes, sample), self._provable()
         if self.newest_commit_only:
-            look_up = partial(read_rows, self.table, self.ledger.head, with_keys=True)
             return compare_newest(
-                spans, offsets.of, changes, self.rows, self.set_aside, keys, provable, look_up
+                spans, offsets.of, changes, self.rows, self.set_aside, keys, provable, self._look_up
             )
         return by_key.compare(
-            spans, offsets.of, changes, self.rows, self.set_aside, keys, erased, provable
+            *(spans, offsets.of, changes, self.rows, self.earlier, self.set_aside),
+            *(keys, erased, provable),
+        )
+
+    def _look_up(self, where: BooleanExpression) -> tuple[Rows, Rows]:
+        """Such rows of this log, and of the logs before it."""
+        table, ledger, of_this = self.table, self.ledger, And(where, from_log(self.ledger.entry))
+        return (
+            read_rows(table, ledger.head, of_this, with_keys=True),
+            read_earlier_rows(table, ledger, where, with_keys=True),
         )
 
     def _read_log(self, *listeners: Listener) -> list[Span]:

@@ -78,11 +78,16 @@ def test_a_rebuild_from_another_cluster_needs_its_flag_and_asks(
 ) -> None:
     before = warehouse(pipeline)
     monkeypatch.setattr(sys, "stdin", io.StringIO())
-    answer = command("rebuild", pipeline.topic.name, "--from-another-cluster")
-    assert answer.code == 130  # nobody is there to say yes
-    assert "Replace the rows of" in answer.err
-    assert warehouse(pipeline) == before
-    answer = command("rebuild", pipeline.topic.name, "--from-another-cluster", "--yes")
+    rebuild = ("rebuild", pipeline.topic.name, "--from-another-cluster")
+    answer = command(*rebuild)
+    assert (answer.code, warehouse(pipeline)) == (1, before)
+    assert "would lose 3 rows" in answer.err
+    assert "--from-another-cluster --lose-rows" in answer.err
+    assert f"tableflow rebase {pipeline.topic.name} --from-another-cluster" in answer.err
+    answer = command(*rebuild, "--lose-rows")
+    assert (answer.code, warehouse(pipeline)) == (130, before)  # nobody is there to say yes
+    assert "does not hold 3 rows" in answer.err
+    answer = command(*rebuild, "--lose-rows", "--yes")
     assert answer.code == 0, answer.err
     assert ids_of(pipeline) == [0, 1, 2, 9]
     assert read_ledger(table_of(pipeline)).cluster_id == "the-laptops-own"

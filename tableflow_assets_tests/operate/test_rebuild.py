@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import threading
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
-from tableflow_assets.base.errors import ModeChanged, Suspended
+from tableflow_assets.base.errors import (
+    ModeChanged,
+    RebuildFailed,
+    RowsAtStake,
+    Suspended,
+    TableGone,
+)
 from tableflow_assets.operate import rebuild as rebuilding
+from tableflow_assets.operate.maintenance.expire import expire
 from tableflow_assets.operate.rebuild import OLD_ROWS, rebuild
+from tableflow_assets.operate.rebuild_windows import rebuild_windows
 from tableflow_assets.pipeline import Committed, Pipeline
 from tableflow_assets.source.plan import Plan
 from tableflow_assets.table import commit as commits
@@ -29,6 +39,7 @@ from tableflow_assets_tests.support.tables import (
     table_of,
     verified,
 )
+from tableflow_assets_tests.table import damage
 
 
 def send_updates(topic: KafkaTopic) -> None:
@@ -110,7 +121,8 @@ def test_a_rebuild_takes_the_rows_of_a_topic_that_was_created_again(
     kafka_topic.send(PAYMENT, payments(4, first=50), partition=0)
     with pytest.raises(Suspended, match="deleted and created again"):
         pipeline.catch_up()
-    rebuild(pipeline)
+    assert_refused(pipeline, r"would lose 3 rows \(they are from the topic with the id")
+    rebuild(pipeline, lose_rows=True)
     assert ids_of(pipeline) == [50, 51, 52, 53]
     assert old_rows(pipeline) == [[0, 1, 2]]
     assert read_ledger(table_of(pipeline)).committed == {0: 4}
@@ -119,18 +131,76 @@ def test_a_rebuild_takes_the_rows_of_a_topic_that_was_created_again(
     verified(pipeline)
 
 
-def test_a_rebuild_begins_with_the_oldest_record_that_the_log_has(
+def test_rows_and_letters_that_the_log_no_longer_has_go_only_if_somebody_says_so(
     tableflow: Tableflow, kafka_topic: KafkaTopic
 ) -> None:
-    kafka_topic.send(PAYMENT, payments(5), partition=0)
+    kafka_topic.send(PAYMENT, payments(2), partition=0)
+    kafka_topic.send_bytes([b"bad"], partition=0)
+    kafka_topic.send(PAYMENT, payments(3, first=2), partition=0)
     pipeline = pipeline_of(tableflow, kafka_topic)
     pipeline.catch_up()
-    kafka_topic.delete_records_before(partition=0, offset=3)
-    rebuild(pipeline)
+    kafka_topic.delete_records_before(partition=0, offset=4)
+    assert_refused(pipeline, r"would lose 3 rows and 1 dead letter .*begins at offset 4")
+    rebuild(pipeline, lose_rows=True)
     assert ids_of(pipeline) == [3, 4]
-    assert read_ledger(table_of(pipeline)).origin == {0: 3, 1: 0}
-    assert old_rows(pipeline) == [[0, 1, 2, 3, 4]]
+    assert read_ledger(table_of(pipeline)).origin == {0: 4, 1: 0}
+    expire(pipeline, older_than=timedelta(0), force=True)
+    assert old_rows(pipeline) == [[0, 1, 2, 3, 4]], "until somebody deletes the tag"
+    assert rebuild(pipeline).rows == 2, "what was given up once is not missed again"
     verified(pipeline)
+
+
+def assert_refused(pipeline: Pipeline, why: str) -> None:
+    before = table_of(pipeline).metadata_location
+    with pytest.raises(RowsAtStake, match=why) as refusal:
+        rebuild(pipeline)
+    assert f"tableflow rebuild {pipeline.topic.name} --lose-rows" in refusal.value.next_step
+    assert table_of(pipeline).metadata_location == before
+
+
+def test_a_table_that_is_gone_is_not_made_of_a_log_that_has_lost_its_beginning(
+    tableflow: Tableflow, kafka_topic: KafkaTopic
+) -> None:
+    kafka_topic.send(PAYMENT, payments(3), partition=0)
+    pipeline = pipeline_of(tableflow, kafka_topic)
+    pipeline.catch_up()
+    kafka_topic.delete_records_before(partition=0, offset=1)
+    catalog = pipeline.catalog
+    catalog.iceberg.drop_table(catalog.identifier(pipeline.topic.table))
+    with pytest.raises(RowsAtStake, match="an unknown number of rows") as refusal:
+        rebuild(pipeline)
+    assert "register the table's newest metadata file" in refusal.value.next_step
+    with pytest.raises(TableGone):
+        pipeline.catch_up()
+    rebuild(pipeline, lose_rows=True)
+    assert ids_of(pipeline) == [1, 2]
+
+
+def test_rows_whose_records_were_compacted_away_are_missed_before_the_table_moves(
+    tableflow: Tableflow, kafka_topic: KafkaTopic
+) -> None:
+    """An aborted transaction stands for the cleaner, which takes its time: it leaves the same gap."""
+    kafka_topic.send_in_transaction([b"never"], partition=0).abort_transaction()
+    kafka_topic.send(PAYMENT, payments(3), partition=0)
+    pipeline = pipeline_of(tableflow, kafka_topic)
+    pipeline.catch_up()
+    damage.append(pipeline, in_the_gap(table_of(pipeline).scan("id = 0").to_arrow(), offset=0))
+    kafka_topic.configure({"cleanup.policy": "compact"})
+    head, tomorrow = head_of(pipeline), datetime.now(UTC) + timedelta(days=1)
+    with pytest.raises(RowsAtStake, match=r"would lose 1 row \(log compaction"):
+        rebuild(pipeline)
+    with pytest.raises(RebuildFailed, match="would lose 1 rows: log compaction"):
+        rebuild_windows(pipeline, None, tomorrow)
+    assert (head_of(pipeline), branches_of(pipeline)) == (head, [])
+    assert rebuild(pipeline, lose_rows=True).rows == 3
+
+
+def in_the_gap(rows: pa.Table, offset: int) -> pa.Table:
+    """The same rows, at an offset where the log has no record."""
+    values = rows.to_pylist()
+    for row in values:
+        row["_kafka"]["offset"] = offset
+    return pa.Table.from_pylist(values, schema=rows.schema)
 
 
 @pytest.mark.parametrize("mode", ["append", "upsert"])

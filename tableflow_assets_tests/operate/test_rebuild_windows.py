@@ -166,7 +166,7 @@ def test_rows_that_the_log_no_longer_has_stay(
     pipeline = pipeline_of(tableflow, kafka_topic)
     pipeline.catch_up()
     kafka_topic.delete_records_before(partition=0, offset=1)
-    why = "partition 0 begins at offset 1: it no longer holds all"
+    why = "would lose 1 rows: the log of partition 0 begins at offset 1, so it no longer holds all"
     assert_refused(pipeline, MONDAY, TUESDAY, why)
     assert_refused(pipeline, None, WEDNESDAY, why)
     # Those that are still there can be.

@@ -43,17 +43,25 @@ def sources(spark: SparkSession) -> Iterator[dict[str, flink.Source]]:
           (3, 5, 'a', 7, 0, 4), (3, 5, 'c', 7, 1, 1)
           AS clocks(id, at, said, t, p, o)
     """)
+    epochs = spark.sql("""
+        SELECT id, at, said,
+          named_struct('timestamp', t, 'partition', p, 'offset', o, 'epoch', e) AS _kafka
+        FROM VALUES (1, 5, 'old', 9, 0, 7, NULL), (1, 5, 'new', 1, 0, 0, 1), (1, 5, 'newer', 1, 0, 1, 1)
+          AS epochs(id, at, said, t, p, o, e)
+    """)
     with (
         named_view(spark, topic) as a,
         named_view(spark, states) as b,
         named_view(spark, times) as c,
         named_view(spark, clocks) as d,
+        named_view(spark, epochs) as e,
     ):
         yield {
             "topic": flink.Source(a, is_topic=True),
             "states": flink.Source(b, is_topic=False, versions=VERSIONS),
             "times": flink.Source(c, is_topic=False),
             "clocks": flink.Source(d, is_topic=True),
+            "epochs": flink.Source(e, is_topic=True, has_epochs=True),
         }
 
 
@@ -81,6 +89,9 @@ def answer(
         ("SELECT id, said FROM LAST_ROW(clocks, (id, at))", [(1, "b"), (2, "b"), (3, "c")]),
         ("SELECT id, said FROM LAST_ROW(clocks, id, at)", [(1, "b"), (2, "b"), (3, "c")]),
         ("SELECT id, said FROM FIRST_ROW(clocks, id, at)", [(1, "a"), (2, "a"), (3, "a")]),
+        # All of a log after those before it, whatever clocks and offsets say.
+        ("SELECT id, said FROM LAST_ROW(epochs, id)", [(1, "newer")]),
+        ("SELECT id, said FROM FIRST_ROW(epochs, id, at)", [(1, "old")]),
         # A state holds from its own moment on, until the next one begins.
         (
             "SELECT t.x, s.name FROM (SELECT EXPLODE(ARRAY(9, 10, 19, 20, 99)) AS x, 'h' AS k) t"

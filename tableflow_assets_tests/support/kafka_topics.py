@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any
 
@@ -89,12 +89,15 @@ class KafkaTopic:
 
     def accept_any_timestamp(self) -> None:
         """As brokers before Kafka 4 do."""
-        most = str(2**63 - 1)
         names = ("message.timestamp.after.max.ms", "message.timestamp.before.max.ms")
-        configs = [
-            ConfigEntry(name, most, incremental_operation=AlterConfigOpType.SET) for name in names
+        self.configure(dict.fromkeys(names, str(2**63 - 1)))
+
+    def configure(self, config: Mapping[str, str]) -> None:
+        entries = [
+            ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+            for name, value in config.items()
         ]
-        resource = ConfigResource(ResourceType.TOPIC, self.name, incremental_configs=configs)
+        resource = ConfigResource(ResourceType.TOPIC, self.name, incremental_configs=entries)
         self._admin.incremental_alter_configs([resource])[resource].result(30)
 
     def delete_records_before(self, partition: int, offset: int) -> None:

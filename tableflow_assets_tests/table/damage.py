@@ -22,6 +22,14 @@ def as_ours(pipeline: Pipeline) -> dict[str, str]:
     return {PROPERTY: replace(entry, kind="window", start=entry.end).to_property()}
 
 
+def truncate_the_log(pipeline: Pipeline, partition: int, end: int) -> None:
+    """For all that the ledger knows: the table has read up to ``end``, which the log does not have."""
+    table, entry = table_of(pipeline), read_ledger(table_of(pipeline)).entry
+    further = replace(entry, start=entry.end, end=entry.end | {partition: end})
+    nothing = table.schema().as_arrow().empty_table()
+    table.append(nothing, snapshot_properties={PROPERTY: further.to_property()})
+
+
 def delete(pipeline: Pipeline, where: str) -> None:
     run_sql(pipeline, f"DELETE FROM TABLE WHERE {where}")  # noqa: S608  (the tests' own text)
 

@@ -23,6 +23,7 @@ from tableflow_assets.base.errors import (
     TableflowError,
     TableGone,
     TopicNotFound,
+    TopicRecreated,
     UndecodableRecords,
     UnsupportedSchema,
 )
@@ -70,6 +71,7 @@ def property_of(pipeline: Pipeline) -> dict[str, str]:
     [
         (DataLoss, "tableflow resume TOPIC --accept-loss", "records them in the ledger"),
         (LedgerError, "tableflow rebuild TOPIC", "roll the table back.*`tableflow resume TOPIC`"),
+        (TopicRecreated, "tableflow rebase TOPIC", "keeps the rows.*rebuild TOPIC --lose-rows"),
         (IncompatibleSchema, "tableflow resume TOPIC", "Register a version that only adds"),
         (UnsupportedSchema, "tableflow resume TOPIC", "Register a version that can become"),
         (UndecodableRecords, "tableflow resume TOPIC", "Set `bad_records: dead_letter`"),

@@ -11,7 +11,6 @@ from datetime import UTC, datetime
 import numpy as np
 import pyarrow as pa
 import pytest
-from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from tableflow_assets.base.errors import LedgerError, ServerUnreachable
 from tableflow_assets.operate.accept_loss import accept_loss
@@ -426,12 +425,7 @@ def test_a_compacted_log_has_lost_records_that_the_table_keeps(
 def compact(topic: KafkaTopic) -> None:
     """Have the cleaner run as soon as it may."""
     config = {"cleanup.policy": "compact", "segment.ms": "100", "min.cleanable.dirty.ratio": "0.01"}
-    entries = [
-        ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
-        for name, value in config.items()
-    ]
-    resource = ConfigResource(ResourceType.TOPIC, topic.name, incremental_configs=entries)
-    topic._admin.incremental_alter_configs([resource])[resource].result(30)
+    topic.configure(config)
 
 
 def await_compaction(pipeline: Pipeline, topic: KafkaTopic) -> None:
@@ -465,6 +459,7 @@ def test_a_commit_that_was_written_twice_breaks_the_ledger(pipeline: Pipeline) -
         ({"start": {0: 7, 1: 0}, "end": {0: 6, 1: 0}}, "goes from 7 to 6"),
         ({"start": {1: 0}, "end": {1: 0}}, "no longer in the ledger"),
         ({"lineage": "another"}, "its lineage differs"),
+        ({"kind": "rebase", "lineage": "another"}, "does not say where the log before it ended"),
         ({"topic_id": "another"}, "read from the topic with the id another"),
         ({"origin": {0: 4, 1: 0}}, "its origin is 4"),
         (

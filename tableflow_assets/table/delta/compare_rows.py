@@ -18,13 +18,14 @@ from pyiceberg.io.pyarrow import ArrowScan, schema_to_pyarrow
 from pyiceberg.table import FileScanTask, Table
 from pyiceberg.table.snapshots import Snapshot
 
-from tableflow_assets.decode.column_names import KAFKA_COLUMN
+from tableflow_assets.decode.column_names import EPOCH_FIELD, KAFKA_COLUMN
 
 if TYPE_CHECKING:
     import duckdb
     from deltalake import DeltaTable
 
 BLOCK = 65536  # offsets
+PLACE = '"epoch", "partition", "offset"'
 BLOCKS_SHOWN, ROWS_SHOWN = 3, 10
 BYTES_AT_ONCE = 128 * 2**20  # of files: pyiceberg holds all that it reads at once in memory
 Batches = Callable[[], Iterator[pa.RecordBatch]]
@@ -114,12 +115,15 @@ class _Comparison:
         types = self._types_of(iceberg)
         self._values = [f"c{at}::{kind}" for at, kind in enumerate(types)]
         # The rows of a product have no place in a log: their values identify them.
-        partition, offset, self._block = "0", f"hash({', '.join(self._values)})", "0, 0"
+        epoch, partition, offset = "0", "0", f"hash({', '.join(self._values)})"
+        self._block = "0, 0"
         if KAFKA_COLUMN in self._columns:
             place = f"c{self._columns.index(KAFKA_COLUMN)}"
             partition, offset = f'{place}."partition"', f'{place}."offset"'
             self._block = f"{partition}, {offset} // {BLOCK}"
-        self._offset = f'{partition} AS "partition", {offset} AS "offset"'
+            if all(_has_epochs(side.schema) for side in self._sides):
+                epoch = f'coalesce({place}."epoch", 0)'
+        self._place = f'{epoch} AS "epoch", {partition} AS "partition", {offset} AS "offset"'
 
     def run(self) -> RowsCompared:
         iceberg, delta = (self._sums(side) for side in self._sides)
@@ -143,21 +147,21 @@ class _Comparison:
         )
         values = ", ".join(f"{value} AS c{at}" for at, value in enumerate(self._values))
         where = f"({self._block}) IN ({pairs})"
-        selection = f"SELECT {self._offset}, {values} FROM side WHERE {where}"  # noqa: S608
+        selection = f"SELECT {self._place}, {values} FROM side WHERE {where}"  # noqa: S608
         for side in self._sides:
             self._ask(side, f"CREATE TABLE {side.format} AS {selection}")
         return [*self._counted_differently(), *self._of_other_values()]
 
     def _counted_differently(self) -> Iterator[str]:
         """Rows that one side has more often than the other, by their place in the log."""
-        counts = 'SELECT "partition", "offset", count(*) AS rows FROM {} GROUP BY ALL'
+        counts = f"SELECT {PLACE}, count(*) AS rows FROM {{}} GROUP BY ALL"  # noqa: S608
         differences = self._duckdb.execute(
-            'SELECT "partition", "offset", coalesce(i.rows, 0), coalesce(d.rows, 0)'  # noqa: S608
+            f"SELECT {PLACE}, coalesce(i.rows, 0), coalesce(d.rows, 0)"  # noqa: S608
             f" FROM ({counts.format('Iceberg')}) i FULL JOIN ({counts.format('Delta')}) d"
-            ' USING ("partition", "offset")'
+            f" USING ({PLACE})"
             f" WHERE i.rows IS DISTINCT FROM d.rows ORDER BY ALL LIMIT {ROWS_SHOWN}"
         ).fetchall()
-        for partition, offset, iceberg, delta in differences:
+        for _, partition, offset, iceberg, delta in differences:
             yield (
                 f"The record {partition}:{offset} is {iceberg} times in the Iceberg table,"
                 f" {delta} times in the Delta table."
@@ -169,12 +173,12 @@ class _Comparison:
             for at in range(len(self._columns))
         )
         differences = self._duckdb.execute(
-            'SELECT * FROM (SELECT "partition", "offset",'  # noqa: S608
+            f"SELECT * FROM (SELECT {PLACE},"  # noqa: S608
             f" list_filter([{differing}], lambda c: c IS NOT NULL) AS columns"
-            ' FROM Iceberg i JOIN Delta d USING ("partition", "offset"))'
+            f" FROM Iceberg i JOIN Delta d USING ({PLACE}))"
             f" WHERE len(columns) > 0 ORDER BY ALL LIMIT {ROWS_SHOWN}"
         ).fetchall()
-        for partition, offset, columns in differences:
+        for _, partition, offset, columns in differences:
             names = ", ".join(self._columns[at] for at in columns)
             yield f"The record {partition}:{offset} has other values in {names}."
 
@@ -207,6 +211,10 @@ class _Comparison:
             return self._duckdb.execute(query).fetchall()
         finally:
             self._duckdb.unregister("side")
+
+
+def _has_epochs(schema: pa.Schema) -> bool:
+    return bool(schema.field(KAFKA_COLUMN).type.get_field_index(EPOCH_FIELD) >= 0)
 
 
 def _literal(number: int | None) -> str:

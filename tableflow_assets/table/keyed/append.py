@@ -40,7 +40,7 @@ def append_changes(
         handle.spark, changes, keys_at_most, handle.spec.window
     ) as last_changes:
         in_spark = commits.branch_in_spark(handle.spark_table, branch)
-        target = Branch(handle.catalog, table, branch, in_spark)
+        target = Branch(handle.catalog, table, branch, in_spark, entry.epoch)
         left = rows_of_changes(handle.spark, last_changes, target)
         commits.append_to_branch(
             left.rows,

@@ -3,7 +3,8 @@
 Two changes of one key are ordered by offset within a Kafka partition. If the key moved to another
 partition (partitions were added), the larger of its newest timestamps in each partition wins, then the
 higher partition. So a clock that goes backwards does not let an older change from another partition
-win. A change that deletes removes the row.
+win. A change that deletes removes the row. Every change is newer than a row from a log that the table read
+before it was rebased.
 
 A batch takes two snapshots on the writer's branch: the first removes the rows that are replaced or
 deleted, the second adds the new ones with the ledger entry. The table moves to the second; nobody sees
@@ -24,6 +25,7 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from tableflow_assets.base.spark_session import named_view, persisted
+from tableflow_assets.decode.column_names import EPOCH_FIELD, KAFKA_COLUMN
 from tableflow_assets.decode.decode import DELETED
 from tableflow_assets.lake.catalog import RestCatalog
 from tableflow_assets.table.keyed.position_deletes import mark_deleted
@@ -37,6 +39,7 @@ KEYS_IN_A_QUERY = 200
 # fetching them is a query of its own, made only if there are few after all.
 FEW_KEYS = 10_000
 LATEST, IS_LAST = "__tableflow_latest", "__tableflow_is_last"  # beside the columns of a change
+EPOCH_COLUMN = f"{KAFKA_COLUMN}.{EPOCH_FIELD}"
 FLAGS = ("is_replaced", "is_otherwise", "is_of_old_layout")  # of a changed key that has a row
 KeysPerWindow = tuple[tuple[datetime, int], ...]  # how many changed in each window (its start)
 
@@ -66,6 +69,7 @@ class Branch:
     table: Table
     name: str
     in_spark: str
+    epoch: int = 0  # of the log that the changes are from
 
 
 @contextmanager
@@ -177,22 +181,24 @@ def _keys_with_a_row(
     change = changes.last.select(
         key, partition.alias("partition"), F.col(LATEST).alias("latest"), IS_LAST
     )
-    row = F.struct(F.col("_kafka.key_timestamp").alias("at"), partition).alias("row")
+    epoch = F.lit(branch.epoch).alias("epoch")
+    row_epoch = F.coalesce(EPOCH_COLUMN, F.lit(0)).alias("epoch") if branch.epoch else epoch
+    row = F.struct(row_epoch, F.col("_kafka.key_timestamp").alias("at"), partition).alias("row")
     in_file = F.struct("_file", "_pos", "_spec_id").alias("in_file")
     rows = spark.table(branch.in_spark).filter(where).select(key, row, in_file)
-    is_of_same = F.col("partition") == F.col("row.partition")
+    is_of_same = (F.col("partition") == F.col("row.partition")) & (epoch == F.col("row.epoch"))
     # The row stands for all that its partition has said about the key so far.
     latest = F.when(is_of_same, F.greatest("latest", "row.at")).otherwise(F.col("latest"))
-    place = F.struct(latest.alias("at"), F.col("partition"))
+    place = F.struct(epoch, latest.alias("at"), F.col("partition"))
     judged = (
         rows.join(F.broadcast(change), "key_hash")
         .withColumn("place", place)
         .groupBy("key_hash")
         .agg(
             F.max("place").alias("last"),
-            F.max(F.when(F.col(IS_LAST), F.struct(F.col("latest").alias("at"), "partition"))).alias(
-                "chosen"
-            ),
+            F.max(
+                F.when(F.col(IS_LAST), F.struct(epoch, F.col("latest").alias("at"), "partition"))
+            ).alias("chosen"),
             F.first("row").alias("row"),
             F.first("in_file").alias("in_file"),
         )

@@ -27,7 +27,7 @@ from tableflow_assets.table.delta.log import FOLDER as DELTA_LOG
 from tableflow_assets.table.delta.store import store_at
 
 READERS = 8
-Row = dict[str, Any]  # partition, offset, and topic_id where the table has it
+Row = dict[str, Any]  # partition and offset; epoch, topic_id and lineage where the table has them
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ class KeyFiles:
         return batch.filter(is_key).select(where).to_pylist()  # type: ignore[no-any-return]
 
 
-_WHERE = ("partition", "offset", "topic_id")
+_WHERE = ("partition", "offset", "epoch", "topic_id", "lineage")
 
 
 def _name(location: str) -> str:

@@ -27,7 +27,7 @@ from pyiceberg.table import DataScan, Table
 from tableflow_assets.decode.problems import explanation
 from tableflow_assets.lake.catalog import RestCatalog
 from tableflow_assets.settings.settings import Topic
-from tableflow_assets.table.ledger import Entry, Ledger, read_entries, read_ledger
+from tableflow_assets.table.ledger import Entry, read_entries, read_ledger
 
 # Their constructors accept a column's name, but their type hints do not say so.
 _EqualTo, _GreaterThanOrEqual = cast(Any, (EqualTo, GreaterThanOrEqual))
@@ -71,8 +71,8 @@ class NewestRun:
 class Letters:
     """The letters that count: of the current topic, of its table's current lineage, and committed."""
 
-    def __init__(self, dead: Table | None, ledger: Ledger) -> None:
-        self._dead, self._entry = dead, ledger.entry
+    def __init__(self, dead: Table | None, entry: Entry) -> None:
+        self._dead, self._entry = dead, entry
 
     def classes(self, error: str | None = None) -> list[LetterClass]:
         """The most frequent first."""
@@ -113,6 +113,12 @@ class Letters:
         counts = pc.value_counts(letters["error"]).to_pylist()
         return {count["values"]: count["counts"] for count in counts}
 
+    def waiting_outside(self, begin: Mapping[int, int], end: Mapping[int, int]) -> int:
+        """How many wait whose offset is in none of the ranges [begin, end)."""
+        letters = self._read(("partition", "offset"))
+        waiting = letters.filter(pc.equal(letters["state"], "waiting"))
+        return int(pc.sum(pc.invert(_between(waiting, begin, end))).as_py() or 0)
+
     def _read(self, columns: Sequence[str], where: BooleanExpression | None = None) -> pa.Table:
         """These columns and ``state``, in the order of the log.
 
@@ -149,7 +155,19 @@ _TYPES = {"partition": pa.int32(), "offset": pa.int64(), "skipped": pa.bool_()} 
 
 def letters_of(catalog: RestCatalog, topic: Topic, table: Table) -> Letters:
     """``table``: the topic's table, whose ledger says which letters count."""
-    return Letters(catalog.find(topic.dead_letter_table), read_ledger(table))
+    return Letters(catalog.find(topic.dead_letter_table), read_ledger(table).entry)
+
+
+def waiting_letters(
+    catalog: RestCatalog,
+    topic: Topic,
+    entry: Entry,
+    begin: Mapping[int, int],
+    end: Mapping[int, int],
+) -> int:
+    """How many wait outside of these offsets; all of them where the ranges are empty."""
+    dead = catalog.find(topic.dead_letter_table)
+    return 0 if dead is None else Letters(dead, entry).waiting_outside(begin, end)
 
 
 def newest_run(catalog: RestCatalog, topic: Topic, table: Table) -> NewestRun | None:

@@ -222,7 +222,7 @@ def test_a_topic_that_was_created_again_is_noticed_though_it_has_fewer_records(
     assert requested(tick) == []
     (found,) = evaluations(tick)
     assert "created again" in found.description
-    assert f"tableflow rebuild {kafka_topic.name}" in found.description
+    assert f"tableflow rebase {kafka_topic.name}" in found.description
 
 
 def test_a_topic_that_was_created_again_is_noticed_though_it_has_as_many_records(
