@@ -36,7 +36,8 @@ from tableflow_assets.table.key_identity import identity_property, keep_key_iden
 from tableflow_assets.table.keyed.append import AppliedChanges, append_changes
 from tableflow_assets.table.keyed.changes import KeysPerWindow
 from tableflow_assets.table.keyed.forgotten import without_forgotten
-from tableflow_assets.table.layout import keep_layout
+from tableflow_assets.table.keyed.outlived import without_outlived
+from tableflow_assets.table.layout import REMOVED_BY_THE_SERVER, keep_layout
 from tableflow_assets.table.ledger import Entry, Ledger, read_ledger
 from tableflow_assets.table.letters.bad_records import BadRecords
 from tableflow_assets.table.letters.letters import see_again, without_letters
@@ -178,6 +179,9 @@ class Pipeline(TableHandle):
     ) -> tuple[Committed, Written]:
         with named_spark_errors(self.spark_table):
             entry = next_entry(step, ledger, schemas.ids, run_id)
+            if entry.forgotten:
+                earliest = self.log.earliest(step.topic)
+                entry = without_outlived(self.catalog, table, self.topic, entry, earliest)
             records = read_records(self.spark, self.log, step)
             begin = {offsets.partition: offsets.start for offsets in step.ranges}
             records = without_forgotten(records, ledger.entry, schemas.key, begin)
@@ -235,6 +239,10 @@ class Pipeline(TableHandle):
             origin = replace(first, schema_ids=schemas.ids)
             columns = self.columns(schemas)
             kept = mode_property(self.topic) | identity_property(self.topic, schemas.key)
+            if not self.publisher.is_shown(
+                self.topic
+            ):  # by a file of metadata, which must stay then
+                kept |= {REMOVED_BY_THE_SERVER: "true"}
             table = create_table(self.catalog, self.topic, columns, origin, self.state_dir, kept)
         known_tables.remember(
             self.state_dir, self.topic, table.metadata.table_uuid, self.catalog.namespace

@@ -81,7 +81,7 @@ def status(topics: tuple[str, ...], as_json: bool) -> None:
                 *(window.dead_rows, window.delete_files),
                 window.why or ("being written" if window.is_newest else None),
             ]
-            for window in table.windows
+            for window in (*table.windows, *([table.letters] if table.letters else ()))
         ]
         title = (
             f"{table.topic}: {counted(table.snapshots, 'snapshot')},"
@@ -172,6 +172,34 @@ def expire(
         for table in result.tables
     ]
     _show("Would be expired" if dry_run else "Expired", columns, rows, results, as_json)
+    leave(len(results), outcomes.failures)
+
+
+@maintenance.command()
+@topics_argument
+@click.option("--older-than", type=_Age(), default="1 hour", show_default=True)
+@force_option
+@dry_run_option
+@json_option
+def metadata(
+    topics: tuple[str, ...], older_than: timedelta, force: bool, dry_run: bool, as_json: bool
+) -> None:
+    """Remove old versions of the metadata: every commit writes some, with all snapshots in each."""
+    from tableflow_assets.operate.maintenance.old_metadata import remove_old_metadata
+
+    outcomes = _each(
+        topics,
+        lambda handle: remove_old_metadata(
+            handle, older_than=older_than, dry_run=dry_run, force=force
+        ),
+    )
+    results = outcomes.answers.values()
+    rows = [
+        [result.topic, result.files, result.bytes, f"{result.before:%Y-%m-%d %H:%M:%S}"]
+        for result in results
+    ]
+    title = "Would be removed" if dry_run else "Removed"
+    _show(title, ["topic", "files", "bytes", "older than (UTC)"], rows, results, as_json)
     leave(len(results), outcomes.failures)
 
 

@@ -69,6 +69,8 @@ def tag(
 def _list(topic: str, refs: Mapping[str, object], as_json: bool) -> None:
     from pyiceberg.table.refs import SnapshotRef, SnapshotRefType
 
+    from tableflow_assets.table.snapshots import KEPT
+
     tags = [
         {
             "tag": name,
@@ -76,7 +78,9 @@ def _list(topic: str, refs: Mapping[str, object], as_json: bool) -> None:
             "keep_for_days": ref.max_ref_age_ms and ref.max_ref_age_ms / 86_400_000,
         }
         for name, ref in sorted(refs.items())
-        if isinstance(ref, SnapshotRef) and ref.snapshot_ref_type == SnapshotRefType.TAG
+        if isinstance(ref, SnapshotRef)
+        and ref.snapshot_ref_type == SnapshotRefType.TAG
+        and not name.startswith(f"{KEPT}_")  # one for every hour: `tableflow history` has them
     ]
     if as_json:
         print_json(tags)

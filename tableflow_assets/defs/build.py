@@ -11,6 +11,8 @@ from tableflow_assets.defs.catalogs.assets import catalog_asset, catalog_checks
 from tableflow_assets.defs.catalogs.unpublished_tables import unpublished_tables_sensor
 from tableflow_assets.defs.maintenance.check import maintenance_check
 from tableflow_assets.defs.maintenance.jobs import maintenance_jobs, maintenance_schedules
+from tableflow_assets.defs.maintenance.old_runs import Ours
+from tableflow_assets.defs.maintenance.prune import PRUNE_SCHEDULE_NAME, prune_jobs, prune_schedules
 from tableflow_assets.defs.masking import mask_secrets
 from tableflow_assets.defs.names import product_key
 from tableflow_assets.defs.partitions import windows_of_products
@@ -64,38 +66,56 @@ def build_definitions(settings: Settings) -> dg.Definitions:
         *(check for product in products for check in product_checks(product, settings)),
         *catalog_checks(tables, settings),
     ]
+    assets: list[dg.AssetsDefinition | dg.AssetSpec] = [
+        *(topic_asset(topic, settings) for topic in topics),
+        *(table_asset(topic, settings) for topic in topics),
+        *(dead_letter_asset(topic, settings) for topic in topics),
+        *(product_asset(product, settings, windows) for product in products),
+        *(broken_asset(broken, settings, windows) for broken in loaded.broken),
+        *(catalog_asset(name, tables, settings) for name in settings.catalogs),
+        *report_assets,
+    ]
+    schedules = [
+        verify_schedule(),
+        *maintenance_schedules(tables, settings),
+        *([check_products_schedule()] if products else []),
+        *([reports_schedule()] if report_assets else []),
+    ]
+    sensors = [
+        new_offsets_sensor(topics, settings),
+        schema_changes_sensor(topics, settings),
+        *([product_updates_sensor(products, settings, windows)] if products else []),
+        *([unpublished_tables_sensor(tables, settings)] if settings.catalogs else []),
+    ]
+    ours = _ours(assets, checks, [*schedules, *sensors])
     product_keys = {product_key(product, settings.namespace) for product in products}
     of_topics, of_products = _split(checks, product_keys)
     return dg.Definitions(
-        assets=[
-            *(topic_asset(topic, settings) for topic in topics),
-            *(table_asset(topic, settings) for topic in topics),
-            *(dead_letter_asset(topic, settings) for topic in topics),
-            *(product_asset(product, settings, windows) for product in products),
-            *(broken_asset(broken, settings, windows) for broken in loaded.broken),
-            *(catalog_asset(name, tables, settings) for name in settings.catalogs),
-            *report_assets,
-        ],
+        assets=assets,
         asset_checks=checks,
         jobs=[
             verify_job(of_topics, comparisons),
             *maintenance_jobs(tables, settings),
             *([check_products_job(of_products)] if products else []),
             *([reports_job(report_assets)] if report_assets else []),
+            *prune_jobs(ours, settings),
         ],
-        schedules=[
-            verify_schedule(),
-            *maintenance_schedules(tables, settings),
-            *([check_products_schedule()] if products else []),
-            *([reports_schedule()] if report_assets else []),
-        ],
-        sensors=[
-            new_offsets_sensor(topics, settings),
-            schema_changes_sensor(topics, settings),
-            *([product_updates_sensor(products, settings, windows)] if products else []),
-            *([unpublished_tables_sensor(tables, settings)] if settings.catalogs else []),
-        ],
+        schedules=[*schedules, *prune_schedules(settings)],
+        sensors=sensors,
         resources=resources_from(settings),
+    )
+
+
+def _ours(
+    assets: Iterable[dg.AssetsDefinition | dg.AssetSpec],
+    checks: Iterable[dg.AssetChecksDefinition],
+    automation: Iterable[dg.ScheduleDefinition | dg.SensorDefinition],
+) -> Ours:
+    keys = (a.keys if isinstance(a, dg.AssetsDefinition) else {a.key} for a in assets)
+    return Ours(
+        launchers=(*(launcher.name for launcher in automation), PRUNE_SCHEDULE_NAME),
+        assets=tuple(sorted(key for some in keys for key in some)),
+        checks=tuple(key for check in checks for key in check.check_keys),
     )
 
 

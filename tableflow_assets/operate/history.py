@@ -21,6 +21,7 @@ from tableflow_assets.table.ledger import Entry
 from tableflow_assets.table.snapshots import (
     entry_of,
     is_compaction,
+    kept_states,
     operation_of,
     rows_in,
     tags_of,
@@ -84,8 +85,9 @@ class History:
         begin = min((at for at, _ in log), default=None)
         older = [
             (snapshot.timestamp_ms, snapshot)
-            for snapshot_id, snapshot in self.main.items()
-            if snapshot_id not in in_log
+            for snapshot_id, snapshot in self.snapshots.items()
+            if (snapshot_id in self.main or snapshot_id in self.kept)
+            and snapshot_id not in in_log
             and (begin is None or snapshot.timestamp_ms < begin)
             and (entry_of(snapshot) is not None or is_compaction(snapshot))
         ]
@@ -94,6 +96,11 @@ class History:
     @cached_property
     def tagged(self) -> set[int]:
         return set(tags_of(self.table).values())
+
+    @cached_property
+    def kept(self) -> set[int]:
+        """The states that stayed when too many snapshots were thinned out."""
+        return kept_states(self.table)
 
     @cached_property
     def state_ids(self) -> set[int]:
@@ -241,7 +248,9 @@ class History:
             return "current"
         if snapshot.snapshot_id not in self.state_ids:
             return "tagged" if snapshot.snapshot_id in self.tagged else "off main"
-        return "main" if snapshot.snapshot_id in self.main else "rolled back"
+        if snapshot.snapshot_id in self.main:
+            return "main"
+        return "tagged" if snapshot.snapshot_id in self.kept else "rolled back"
 
 
 def _time(milliseconds: int) -> datetime:

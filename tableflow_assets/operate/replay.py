@@ -35,7 +35,7 @@ from tableflow_assets.source.plan import plan, refuse_another_log
 from tableflow_assets.table import commit as commits
 from tableflow_assets.table.keyed.append import append_changes
 from tableflow_assets.table.ledger import Entry, Ledger, read_ledger
-from tableflow_assets.table.letters.letters import letters_marked, mark
+from tableflow_assets.table.letters.letters import letters_marked, mark, replays_of_letters
 from tableflow_assets.table.spark_errors import named_spark_errors
 from tableflow_assets.table.suspension import suspending
 from tableflow_assets.table.written import Written
@@ -142,7 +142,7 @@ class _Replay:
             if self.id in ledger.entry.replays:
                 return ledger.head  # the previous attempt succeeded, but its response was lost
             self._refuse_if_overtaken(ledger)
-            replays = (*ledger.entry.replays, self.id)
+            replays = (*self._still_borne(ledger.entry.replays), self.id)
             entry = self._entry(ledger, replays=replays, replaying="")
             with commits.own_branch(pipeline.catalog, table, ledger.head) as branch:
                 with named_spark_errors(pipeline.spark_table):
@@ -152,6 +152,13 @@ class _Replay:
                 return pipeline.commit_and_mirror(table, branch, ledger.head, written)
 
         return self._beside_writers(once)
+
+    def _still_borne(self, replays: tuple[str, ...]) -> tuple[str, ...]:
+        """Without the replays of which retention has deleted all letters: nothing asks for them again."""
+        dead_table = self.pipeline.dead_letter_table
+        with named_spark_errors(dead_table):
+            borne = replays_of_letters(self.pipeline.spark, dead_table) if replays else set()
+        return tuple(replay_id for replay_id in replays if replay_id in borne)
 
     def _write(self, table: Table, previous: Entry, branch: str, entry: Entry) -> Written:
         pipeline, spark = self.pipeline, self.pipeline.spark

@@ -156,7 +156,7 @@ def _refuse_a_state_off_main(handle: TableHandle, history: History, target: Snap
     if target.snapshot_id in history.main and target.snapshot_id in history.state_ids:
         return
     again = "The next run reads those records from the log again."
-    if target.snapshot_id in history.state_ids:
+    if target.snapshot_id in history.state_ids - history.kept:
         why = "the table has already been rolled back past it"
         raise _refused(handle, target, why, again)
     oldest = list(history.main.values())[-1]

@@ -19,11 +19,11 @@ from pyiceberg.table import Table
 from pyiceberg.table.snapshots import ancestors_of
 
 from tableflow_assets.base.errors import LedgerError, NewerFormat, TableflowError
-from tableflow_assets.base.files import replace_file
 from tableflow_assets.lake.catalog import RestCatalog
 from tableflow_assets.publish import publish as publishing
 from tableflow_assets.publish.base import Listing, PublishingCatalog, SourceTable
 from tableflow_assets.publish.factory import catalog_from
+from tableflow_assets.publish.marks import mark_of, read_mark, write_mark
 from tableflow_assets.publish.source import source_of
 from tableflow_assets.publish.status import (
     CatalogStatus,
@@ -57,6 +57,10 @@ class Publisher:
         """The catalogs that should show the topic's table; with ``only``, at most the one of that name."""
         chosen = (catalog for catalog in self.catalogs if topic.is_shown_in(catalog.name))
         return tuple(catalog for catalog in chosen if only in (None, catalog.name))
+
+    def is_shown(self, topic: ManagedTable) -> bool:
+        """Whether any other catalog should show the topic's table. Connects to none."""
+        return any(map(topic.is_shown_in, self.settings.catalogs))
 
     def publish(
         self, topic: ManagedTable, *, patient: bool = False, only: str | None = None
@@ -98,7 +102,7 @@ class Publisher:
         return [
             catalog.name
             for catalog in catalogs
-            if _read_mark(self._mark(catalog, topic.table)) != newest
+            if read_mark(self._mark(catalog, topic.table)) != newest
         ]
 
     def unwanted(self, topics: Sequence[ManagedTable]) -> list[CatalogStatus]:
@@ -252,14 +256,7 @@ class Publisher:
             yield
 
     def _record(self, catalog: PublishingCatalog, source: SourceTable) -> None:
-        replace_file(self._mark(catalog, source.name), source.metadata_location.encode())
+        write_mark(self._mark(catalog, source.name), source.metadata_location)
 
     def _mark(self, catalog: PublishingCatalog, table: str) -> Path:
-        return self.settings.state_dir / "published" / catalog.name / table
-
-
-def _read_mark(mark: Path) -> str:
-    try:
-        return mark.read_text()
-    except OSError:
-        return ""
+        return mark_of(self.settings.state_dir, catalog.name, table)

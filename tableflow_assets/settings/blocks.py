@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, PlainSerializer, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, model_validator
 from pydantic_core import PydanticCustomError
 
 from tableflow_assets.settings.block import Block, both_or_neither, refused
@@ -181,3 +181,6 @@ class Spark(Block):
 
 class Dagster(Block):
     webserver_url: HttpUrl | None = None
+    # How long, and how many, of the runs that our sensors and schedules have launched. None: for ever.
+    keep_runs: Age | None = timedelta(days=7)
+    max_runs: Annotated[int, Field(ge=10, le=1_000_000)] = 2000

@@ -42,6 +42,9 @@ class CommonOptions(Block):
     )
     target_file_size: FileSize = "128MB"
     keep_snapshots: Age = timedelta(days=5)
+    # Beyond so many, those older than an hour are thinned out to one an hour: every commit writes the
+    # list of all of them.
+    max_snapshots: Annotated[int, Field(ge=2, le=100_000)] = 500
     compaction: Compaction = "binpack"
     # When the table is looked after, as a cron schedule. None: never.
     maintenance: Cron | None = "0 * * * *"

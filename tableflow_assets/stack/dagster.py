@@ -47,7 +47,8 @@ concurrency:
   pools: {default_limit: 1, granularity: op}
 freshness: {enabled: true}
 retention:
-  sensor: {purge_after_days: {skipped: 1, success: 7}}
+  sensor: {purge_after_days: {skipped: 1, success: 7, failure: 7, started: 7}}
+  schedule: {purge_after_days: 7}
 """
 
 

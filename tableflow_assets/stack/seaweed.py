@@ -29,6 +29,12 @@ READER_ACTIONS = (
     "s3tables:ListTables",
     "s3tables:GetTable",
 )
+# The store logs every change of a directory's entry with the entry itself, before and after; the catalog
+# keeps a table's whole metadata in one. That log is for replicas, which we have none of, and would be the
+# largest part of the store within minutes: by default it stays for a week. The space is free again when the
+# files that held it are rewritten.
+MAINTENANCE = "lock; fs.log.purge -daysAgo=0; s3.clean.uploads -timeAgo=24h; unlock"
+MAINTENANCE_MINUTES = 3
 
 
 class SeaweedServer(Server):
@@ -76,10 +82,17 @@ class SeaweedServer(Server):
             "volume.max": 50,
             "master.volumeSizeLimitMB": 256,
             "volume.preStopSeconds": 0,
+            "master.vacuumIntervalSeconds": 60 * MAINTENANCE_MINUTES,
             "master.telemetry": "false",
         }
         weed = Path(sysconfig.get_path("scripts")) / "weed"
         return [str(weed), "server", "-s3", *(f"-{k}={v}" for k, v in options.items())]
+
+    def environment(self) -> dict[str, str]:
+        return {
+            "WEED_MASTER_MAINTENANCE_SCRIPTS": MAINTENANCE,
+            "WEED_MASTER_MAINTENANCE_SLEEP_MINUTES": str(MAINTENANCE_MINUTES),
+        }
 
     def check(self) -> None:
         """Write and read an object, then see that the catalog answers for the table bucket."""

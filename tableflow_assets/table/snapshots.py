@@ -10,6 +10,8 @@ from pyiceberg.table.snapshots import Operation, Snapshot
 
 from tableflow_assets.table.ledger import PROPERTY, Entry, total
 
+# Followed by its time: the tag of a state that stayed when those around it were thinned out.
+KEPT = "tableflow_kept"
 NAMES = {"window": "window rebuild", "origin": "created"}  # for people; other kinds name themselves
 
 
@@ -37,6 +39,11 @@ def tags_of(table: Table) -> dict[str, int]:
     return {
         name: ref.snapshot_id for name, ref in refs if ref.snapshot_ref_type == SnapshotRefType.TAG
     }
+
+
+def kept_states(table: Table) -> set[int]:
+    """States that a tag of ours keeps, while the snapshots between them have expired."""
+    return {at for name, at in tags_of(table).items() if name.startswith(f"{KEPT}_")}
 
 
 def rows_in(snapshot: Snapshot) -> int:

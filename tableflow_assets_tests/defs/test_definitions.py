@@ -76,7 +76,7 @@ def test_definitions_load_without_servers_state_or_settings(
 ) -> None:
     assert loaded_from_nothing["assets"] == []
     assert loaded_from_nothing["sensors"] == ["new_offsets", "schema_changes"]
-    assert loaded_from_nothing["schedules"] == ["verify_every_hour"]
+    assert loaded_from_nothing["schedules"] == ["prune_runs_every_hour", "verify_every_hour"]
 
 
 def test_definitions_load_within_five_seconds_of_computing(

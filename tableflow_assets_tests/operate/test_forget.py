@@ -151,6 +151,30 @@ def test_new_records_of_the_key_land_and_a_rebuild_brings_only_those(
     verified(pipeline)
 
 
+def test_an_erasure_is_recorded_for_as_long_as_it_can_matter(
+    tableflow: Tableflow, kafka_topic: KafkaTopic
+) -> None:
+    pipeline = landed(tableflow, kafka_topic, "append")
+    forget(pipeline, KEY)
+
+    def erased_after_a_commit(number: int) -> tuple[Any, ...]:
+        send(kafka_topic, number, key="another", partition=1)
+        pipeline.catch_up()
+        return read_ledger(table_of(pipeline)).entry.forgotten
+
+    (erasure,) = erased_after_a_commit(100)
+    assert erasure.before == {0: 3, 1: 12}
+    kafka_topic.delete_records_before(partition=0, offset=3)
+    # The log still has records of the other partition, and this one may come back to it.
+    assert [erasure.before for erasure in erased_after_a_commit(101)] == [{1: 12}]
+    kafka_topic.delete_records_before(partition=1, offset=12)
+    kafka_topic.send_bytes([b"no Avro"], partition=0)
+    assert erased_after_a_commit(102) == ()
+    assert {100, 101, 102} <= set(ids_of(pipeline))
+    assert not objects_with_the_key(pipeline)
+    verified(pipeline)
+
+
 def test_a_rebuild_in_another_mode_does_not_bring_it_back(
     tableflow: Tableflow, kafka_topic: KafkaTopic
 ) -> None:

@@ -135,6 +135,25 @@ def test_letters_that_can_be_read_by_now_become_rows_once(pipeline: Pipeline) ->
     assert branches_of(pipeline) == []
 
 
+def test_a_replay_is_remembered_for_as_long_as_letters_bear_it(pipeline: Pipeline) -> None:
+    assert replay(pipeline).letters == 3
+    (first,) = read_ledger(table_of(pipeline)).entry.replays
+    dead_table, spark = pipeline.dead_letter_table, pipeline.spark
+    # One that a run has kept once more while it was a row already.
+    keep_again = f"UPDATE {dead_table} SET replay_id = NULL WHERE partition = 1 AND offset = 0"  # noqa: S608
+    spark.sql(keep_again)
+    assert replay(pipeline).letters == 1
+    assert len(read_ledger(table_of(pipeline)).entry.replays) == 2
+    # As retention deletes them, when no snapshot needs them any more.
+    spark.sql(f"DELETE FROM {dead_table} WHERE replay_id = '{first}'")  # noqa: S608
+    spark.sql(keep_again)
+    assert replay(pipeline).letters == 1
+    replays = read_ledger(table_of(pipeline)).entry.replays
+    assert len(replays) == 1 and first not in replays
+    assert ids_of(pipeline) == [0, 1, 10, 11, 12]
+    verified(pipeline)
+
+
 def test_killed_before_its_commit_nothing_has_happened_and_the_next_does_all(
     pipeline: Pipeline,
 ) -> None:

@@ -49,6 +49,7 @@ def test_without_a_file_everything_is_embedded() -> None:
     assert (settings.kafka, settings.registry, settings.warehouse) == (None, None, None)
     assert (settings.catalog, settings.spark) == (None, None)
     assert settings.dagster.webserver_url is None
+    assert (settings.dagster.keep_runs, settings.dagster.max_runs) == (timedelta(days=7), 2000)
     assert settings.spark_catalog == "lake"
     assert settings.namespace == "tableflow"
     assert (settings.exact_topics, settings.patterns) == ((), ("*",))
@@ -163,7 +164,9 @@ LINES = [
     ("min_free_disk: 5", 1, "min_free_disk", ["must be text", "5 (integer)"]),
     ("min_free_disk: 2%", 1, "min_free_disk", ["must be a size, such as 500MB"]),
     ("namespace: A-b", 1, "namespace", ["lower-case", "'A-b' (text)"]),
-    ("dagster: {url: x}", 1, "dagster.url", ["allowed keys: webserver_url"]),
+    ("dagster: {max_runs: 9}", 1, "dagster.max_runs", ["greater than or equal to 10"]),
+    ("dagster: {keep_runs: 7d}", 1, "dagster.keep_runs", ["such as 90 days"]),
+    ("dagster: {url: x}", 1, "dagster.url", ["allowed keys: webserver_url, keep_runs"]),
     ("topics: [payments]", 1, "topics", ["must be a mapping", "a list"]),
     ("topics:\n  payments: day", 2, "topics.payments", ["must be a mapping", "'day' (text)"]),
     ("topics:\n  a.b:\n    windw: day", 3, 'topics."a.b".windw', ["'window'?"]),
@@ -239,6 +242,7 @@ OPTIONS = [
     ("retention", "9999999 weeks", "", ["between 1 hour and"]),
     ("keep_snapshots", "0 days", "", ["between 1 hour and"]),
     ("keep_snapshots", "", "", ["such as 90 days", "null"]),
+    ("max_snapshots", "1", "", ["greater than or equal to 2"]),
     ("compaction", "vacuum", "", ["'vacuum' is none of binpack, sort, zorder(a, b)"]),
     ("compaction", "zorder(a)", "", ["two different columns"]),
     ("compaction", "zorder(a, a)", "", ["two different columns"]),
@@ -406,7 +410,7 @@ def test_built_in_layout_and_maintenance() -> None:
     assert (topic.partition_by, topic.sort_by, topic.compaction) == (("window",), (), "binpack")
     assert topic.target_file_bytes == 128 * 2**20
     assert (topic.retention, topic.keep_snapshots) == (None, timedelta(days=5))
-    assert topic.maintenance == "0 * * * *"
+    assert (topic.maintenance, topic.max_snapshots) == ("0 * * * *", 500)
 
 
 INHERITANCE = """

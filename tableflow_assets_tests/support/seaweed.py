@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import time
 from collections.abc import Iterator
@@ -33,7 +34,11 @@ def running_seaweed(folder: Path) -> Iterator[SeaweedServer]:
     server.prepare()
     with state.log_of(server.name).open("w") as log:
         process = subprocess.Popen(
-            server.command(), cwd=server.folder, stdout=log, stderr=subprocess.STDOUT
+            server.command(),
+            cwd=server.folder,
+            env=os.environ | server.environment(),
+            stdout=log,
+            stderr=subprocess.STDOUT,
         )
     try:
         _wait_for(server, process)

@@ -31,7 +31,7 @@ def maintenance_jobs(topics: Sequence[ManagedTable], settings: Settings) -> list
 
     @dg.job(
         name=JOB_NAME,
-        description="Does what the tables need: retention, compaction, expiry, orphans, Delta log.",
+        description="Does what the tables need: retention, compaction, expiry, removals, Delta log.",
         tags=TAGS,
         executor_def=dg.in_process_executor,
     )

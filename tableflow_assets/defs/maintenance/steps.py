@@ -101,6 +101,12 @@ def _expire(handle: TableHandle, request: MaintenanceRequest, _: str) -> Result:
     return result.to_json() | {"snapshots": result.snapshots}
 
 
+def _remove_old_metadata(handle: TableHandle, request: MaintenanceRequest, _: str) -> Result:
+    from tableflow_assets.operate.maintenance.old_metadata import remove_old_metadata
+
+    return remove_old_metadata(handle, dry_run=request.dry_run).to_json()
+
+
 def _remove_orphans(handle: TableHandle, request: MaintenanceRequest, _: str) -> Result:
     from tableflow_assets.operate.maintenance.orphans import remove_orphans
 
@@ -117,5 +123,11 @@ STEPS = (
     Step("compact", COMPACT_OP, "Make few large files of many small ones.", _compact),
     Step("manifests", "rewrite_manifests", "Merge small manifests.", _rewrite_manifests),
     Step("expire", "expire", "Expire snapshots that are too old, with their files.", _expire),
+    Step(
+        "metadata",
+        "remove_old_metadata",
+        "Remove old versions of the metadata.",
+        _remove_old_metadata,
+    ),
     Step("orphans", "remove_orphans", "Remove files that belong to nothing.", _remove_orphans),
 )

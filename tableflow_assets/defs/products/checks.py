@@ -10,6 +10,7 @@ from pydantic import Field
 from tableflow_assets.base.errors import InputMissing
 from tableflow_assets.defs.connected import connected_runner
 from tableflow_assets.defs.names import RECOMPUTED_CHECK_NAME, product_key
+from tableflow_assets.defs.our_runs import RUN_TAG
 from tableflow_assets.defs.products.metadata import finding_metadata, recheck_metadata
 from tableflow_assets.defs.resources import IcebergCatalogResource
 from tableflow_assets.product.products import Product
@@ -19,6 +20,7 @@ from tableflow_assets.product.runner import Runner
 from tableflow_assets.settings.settings import Settings
 
 JOB_NAME = "check_products"
+SCHEDULE_NAME = "check_products_every_hour"
 # Half an hour apart from `verify`, which is just as much work.
 CRON = "30 * * * *"
 SAMPLE = 200
@@ -169,7 +171,8 @@ def check_products_job(checks: Sequence[dg.AssetCheckKey]) -> Any:
 def check_products_schedule() -> dg.ScheduleDefinition:
     return dg.ScheduleDefinition(
         job_name=JOB_NAME,
-        name="check_products_every_hour",
+        name=SCHEDULE_NAME,
         cron_schedule=CRON,
+        tags={RUN_TAG: SCHEDULE_NAME},
         default_status=dg.DefaultScheduleStatus.RUNNING,
     )

@@ -8,6 +8,7 @@ import dagster as dg
 
 from tableflow_assets.defs.metadata import records_table
 from tableflow_assets.defs.names import product_key
+from tableflow_assets.defs.our_runs import RUN_TAG
 from tableflow_assets.defs.resources import IO_MANAGER, IcebergCatalogResource
 from tableflow_assets.lake.catalog import RestCatalog
 from tableflow_assets.product.products import Product
@@ -17,6 +18,7 @@ from tableflow_assets.query.saved import SavedQuery, saved_queries
 from tableflow_assets.settings.settings import Settings
 
 GROUP = JOB_NAME = "reports"
+SCHEDULE_NAME = "reports_schedule"  # as Dagster would call it
 # A quarter of an hour apart from the other hourly jobs.
 CRON = "15 * * * *"
 ROWS_SHOWN = 20
@@ -46,8 +48,10 @@ def reports_job(drawn: Sequence[dg.AssetsDefinition]) -> Any:
 def reports_schedule() -> dg.ScheduleDefinition:
     return dg.ScheduleDefinition(
         job_name=JOB_NAME,
+        name=SCHEDULE_NAME,
         cron_schedule=CRON,
         execution_timezone="UTC",
+        tags={RUN_TAG: SCHEDULE_NAME},
         default_status=dg.DefaultScheduleStatus.RUNNING,
     )
 

@@ -48,6 +48,8 @@ SUSPENDED_SECONDS = 5
 # The end offsets of a log do not show that the table was rolled back, suspended or dropped, or that the
 # topic was recreated. So each look checks again one table, and only one, that seemed current.
 CURRENT_SECONDS = 30
+# Each report of a log's end offsets is an event that Dagster stores twice, and keeps for days.
+OBSERVED_EVERY_SECONDS = 60
 # A request that changed nothing (its run failed) is repeated after 5, 10, 20 … 300 s.
 FIRST_WAIT_SECONDS = 5
 LONGEST_WAIT_SECONDS = 300
@@ -66,6 +68,8 @@ class Sighting:
     fruitless: int = 0
     asked_at: float = 0  # when the table itself was last read
     suspended: Suspension | None = None
+    observed_at: float = 0  # when the end offsets were last reported to Dagster
+    is_observed: bool = False  # whether that report is still true
 
     @property
     def is_behind(self) -> bool:
@@ -132,7 +136,7 @@ class _Look:
     seen: dict[str, Sighting]
     run_config: Config
     tell: Callable[[str], None]
-    moved: dict[str, Offsets] = field(default_factory=dict)  # since the last tick
+    observed: dict[str, Offsets] = field(default_factory=dict)  # the end offsets to report
     # Suspended or resumed; also None for a table that is seen with rows for the first time.
     turned: dict[str, Suspension | None] = field(default_factory=dict)
     trouble: dict[str, str] = field(default_factory=dict)
@@ -166,7 +170,7 @@ class _Look:
             if sighting.is_behind and not busy and sighting.may_request(now):
                 behind.append(topic)
                 sighting = replace(sighting, requested_at=now, fruitless=sighting.fruitless + 1)
-            self.seen[topic.name] = sighting
+            self.seen[topic.name] = self._observed(topic, ends[topic.name], last, sighting, now)
         return dg.SensorResult(
             run_requests=_requests(behind, self.settings.namespace, self.run_config),
             skip_reason=None if behind else self._why_nothing(ends, busy),
@@ -197,9 +201,7 @@ class _Look:
     ) -> Sighting:
         """The table is only asked if the log has moved since the table was last seen to be current."""
         log_end = {str(partition): offset for partition, offset in end.items()}
-        if last.end != log_end:
-            self.moved[topic.name] = end
-        elif last.is_current and not is_doubted:
+        if last.end == log_end and last.is_current and not is_doubted:
             return last
         if last.suspended and now < last.asked_at + SUSPENDED_SECONDS:
             return replace(last, end=log_end)
@@ -247,11 +249,21 @@ class _Look:
             plan(self.log, self.log.identify(topic.name), ledger)  # raises what is wrong
         return ledger.committed
 
+    def _observed(
+        self, topic: Topic, end: Offsets, last: Sighting, sighting: Sighting, now: float
+    ) -> Sighting:
+        """Report the end offsets where they have moved, but not more often than is of use."""
+        is_true = last.is_observed and sighting.end == last.end
+        if is_true or now < last.observed_at + OBSERVED_EVERY_SECONDS:
+            return replace(sighting, observed_at=last.observed_at, is_observed=is_true)
+        self.observed[topic.name] = end
+        return replace(sighting, observed_at=now, is_observed=True)
+
     def _observations(self) -> list[dg.AssetObservation]:
         return [
             dg.AssetObservation(asset_key=topic_key(topic), metadata=offsets_metadata(end))
             for topic in self.topics
-            if (end := self.moved.get(topic.name)) is not None
+            if (end := self.observed.get(topic.name)) is not None
         ]
 
     def _evaluations(self) -> list[dg.AssetCheckEvaluation]:

@@ -7,7 +7,10 @@ from typing import Any
 
 import dagster as dg
 
+from tableflow_assets.defs.our_runs import RUN_TAG
+
 VERIFY_CRON = "0 * * * *"
+SCHEDULE_NAME = "verify_every_hour"
 
 
 def verify_job(
@@ -27,7 +30,8 @@ def verify_job(
 def verify_schedule() -> dg.ScheduleDefinition:
     return dg.ScheduleDefinition(
         job_name="verify",
-        name="verify_every_hour",
+        name=SCHEDULE_NAME,
         cron_schedule=VERIFY_CRON,
+        tags={RUN_TAG: SCHEDULE_NAME},
         default_status=dg.DefaultScheduleStatus.RUNNING,
     )

@@ -18,7 +18,12 @@ from tableflow_assets.base.boundary import reached
 from tableflow_assets.base.errors import MaintenanceFailed
 from tableflow_assets.operate.maintenance.content import content_of
 from tableflow_assets.operate.maintenance.file_groups import FileGroups
-from tableflow_assets.operate.maintenance.health import Remedy, Window, windows_of
+from tableflow_assets.operate.maintenance.health import (
+    Remedy,
+    Window,
+    letters_window,
+    windows_of,
+)
 from tableflow_assets.operate.maintenance.procedure import (
     beside_writers,
     call,
@@ -26,10 +31,12 @@ from tableflow_assets.operate.maintenance.procedure import (
     options,
 )
 from tableflow_assets.operate.maintenance.strategy import arguments_of, sorts_all
+from tableflow_assets.settings.layout_terms import in_sql
 from tableflow_assets.table.delta.mirror import follow
 from tableflow_assets.table.handle import TableHandle
 from tableflow_assets.table.layout import DELETE_MODE, MARK_ROWS
 from tableflow_assets.table.ledger import read_ledger
+from tableflow_assets.table.letters.letters import PLACE
 
 # The most that one commit rewrites: large enough that a writer beside it is rarely overtaken, small
 # enough that little is lost when a rewrite is overtaken or killed.
@@ -63,13 +70,27 @@ def compact(
     include_newest: bool = False,
     dry_run: bool = False,
 ) -> Compacted:
-    """``windows``: by name; None: those that need it, except the one being written.
+    """``windows``: by name; None: those that need it, except the one being written, and the dead letters.
 
     ``include_newest``: that one as well, however few files it has.
     """
     started = time.monotonic()
+    report = _compact_table(
+        handle, strategy or handle.spec.compaction, windows, include_newest, dry_run
+    )
+    if not windows:
+        report = _with_letters(handle, report, include_newest)
+    return replace(report, seconds=0.0 if dry_run else round(time.monotonic() - started, 2))
+
+
+def _compact_table(
+    handle: TableHandle,
+    strategy: str,
+    windows: Sequence[str] | None,
+    include_newest: bool,
+    dry_run: bool,
+) -> Compacted:
     compaction = _Compaction(handle)
-    strategy = strategy or handle.spec.compaction
     arguments = arguments_of(strategy, handle.spec, compaction.table)
     selection = compaction.select_windows(windows, include_newest)
     report = Compacted(
@@ -89,7 +110,42 @@ def compact(
         report = replace(report, delete_files_removed=max(removed, 0))
     reached("compacted")
     follow(handle.catalog, compaction.table)
-    return replace(report, seconds=round(time.monotonic() - started, 2))
+    return report
+
+
+def _with_letters(handle: TableHandle, report: Compacted, include_newest: bool) -> Compacted:
+    """The report, and the dead letters' table too: every commit looks into it."""
+    letters = handle.catalog.find(handle.spec.dead_letter_table)
+    if letters is None:
+        return report
+    window = letters_window(handle.catalog, letters, handle.spec)
+    if not window.remedy and not (include_newest and window.files > 1):
+        return report
+    report = replace(report, windows=(*report.windows, window.name), why=(*report.why, window.why))
+    if report.dry_run:
+        return report
+    settings = {"target-file-size-bytes": handle.spec.target_file_bytes, "min-input-files": 2}
+    arguments = {
+        # In the order in which they are looked up.
+        "strategy": "'sort'",
+        "sort_order": literal(", ".join(f"{in_sql((column,))} ASC" for column in PLACE)),
+        "options": options(settings),
+    }
+    name = handle.spec.dead_letter_table
+    result = beside_writers(lambda: call(handle, "rewrite_data_files", name, arguments))
+    return _plus(report, _counted(report.topic, result))
+
+
+def _counted(topic: str, result: Any) -> Compacted:
+    """What a rewrite of data files has done."""
+    return Compacted(
+        topic=topic,
+        dry_run=False,
+        strategy="",
+        files_before=result["rewritten_data_files_count"],
+        files_after=result["added_data_files_count"],
+        bytes=result["rewritten_bytes_count"],
+    )
 
 
 class _Compaction:
@@ -135,14 +191,7 @@ class _Compaction:
         result = self._call(
             "rewrite_data_files", windows, arguments | {"options": options(settings)}
         )
-        return Compacted(
-            topic=self.topic.name,
-            dry_run=False,
-            strategy="",
-            files_before=result["rewritten_data_files_count"],
-            files_after=result["added_data_files_count"],
-            bytes=result["rewritten_bytes_count"],
-        )
+        return _counted(self.topic.name, result)
 
     @property
     def _marks_rows(self) -> bool:

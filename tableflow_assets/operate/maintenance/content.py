@@ -10,7 +10,7 @@ from math import ceil
 from pyiceberg.manifest import DataFileContent, ManifestFile
 from pyiceberg.table import Table
 
-from tableflow_assets.operate.maintenance.file_groups import FileGroup, FileGroups
+from tableflow_assets.operate.maintenance.file_groups import FileGroup, Grouping
 from tableflow_assets.settings.managed_table import ManagedTable
 
 SMALL = 0.75  # of the target size: below it a file is worth merging with others
@@ -65,7 +65,7 @@ class Content:
         return total
 
 
-def content_of(table: Table, topic: ManagedTable, groups: FileGroups) -> Content:
+def content_of(table: Table, topic: ManagedTable, groups: Grouping) -> Content:
     content, target = Content(), topic.target_file_bytes
     snapshot = table.current_snapshot()
     for manifest in snapshot.manifests(table.io) if snapshot else ():

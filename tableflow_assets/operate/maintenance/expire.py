@@ -16,17 +16,22 @@ from tableflow_assets.base.boundary import reached
 from tableflow_assets.base.errors import CommitConflict, MaintenanceFailed
 from tableflow_assets.operate.maintenance.ages import refuse_too_young
 from tableflow_assets.operate.maintenance.expirable import (
+    MILLISECOND,
     QUERIES_END_WITHIN,
-    expirable,
+    Limits,
+    SortedOut,
     outlived_tags,
+    sort_out,
 )
 from tableflow_assets.operate.maintenance.procedure import beside_writers, call
+from tableflow_assets.table.change import change_table
 from tableflow_assets.table.commit import drop_abandoned_branches
 from tableflow_assets.table.delta.lifecycle import trim
 from tableflow_assets.table.delta.mirror import catch_up
 from tableflow_assets.table.formats import is_delta
 from tableflow_assets.table.handle import TableHandle
 from tableflow_assets.table.ledger import read_ledger
+from tableflow_assets.table.snapshots import KEPT
 
 IDS_AT_ONCE = 2000
 # Iceberg would otherwise also expire by its own default age: nothing is as old as this.
@@ -101,14 +106,16 @@ def _dead_letters(handle: TableHandle) -> Iterator[Table]:
 def _expire(handle: TableHandle, table: Table, before: datetime, dry_run: bool) -> ExpiredInTable:
     name = table.name()[-1]
     if dry_run:
-        ids, tags = _to_expire(table, before)
-        return ExpiredInTable(name, len(ids), tuple(tags))
+        sorted_out, tags = _sort_out(handle, table, before)
+        return ExpiredInTable(name, len(sorted_out.expirable), tuple(tags))
+    _tag_kept(handle, table, before)
     # The table's newest state when the Delta log caught up with it.
     mirrored_head = table.metadata.current_snapshot_id
 
     def expire_batch() -> ExpiredInTable:
         handle.catalog.ask(table.refresh)
-        ids, tags = _to_expire(table, before, also_kept=mirrored_head)
+        sorted_out, tags = _sort_out(handle, table, before, also_needed=mirrored_head)
+        ids = [snapshot.snapshot_id for snapshot in sorted_out.expirable]
         if not ids and not tags:
             return ExpiredInTable(name)
         reached("expiring")
@@ -120,13 +127,29 @@ def _expire(handle: TableHandle, table: Table, before: datetime, dry_run: bool) 
     return total
 
 
-def _to_expire(
-    table: Table, before: datetime, also_kept: int | None = None
-) -> tuple[list[int], list[str]]:
+def _sort_out(
+    handle: TableHandle, table: Table, before: datetime, also_needed: int | None = None
+) -> tuple[SortedOut, list[str]]:
     now_ms = int(datetime.now(UTC).timestamp() * 1000)
-    needed = () if also_kept is None else (also_kept,)
-    old = expirable(table, int(before.timestamp() * 1000), now_ms, needed)
-    return [snapshot.snapshot_id for snapshot in old], outlived_tags(table, now_ms)
+    needed = () if also_needed is None else (also_needed,)
+    limits = Limits.of(handle.spec, int(before.timestamp() * 1000))
+    return sort_out(table, limits, now_ms, needed), outlived_tags(table, now_ms)
+
+
+def _tag_kept(handle: TableHandle, table: Table, before: datetime) -> None:
+    """By a tag, every engine can name the state, and no expiry removes it before its time."""
+    lifetime = handle.spec.keep_snapshots // MILLISECOND
+
+    def tag() -> None:
+        kept = _sort_out(handle, table, before)[0].kept
+        if kept:
+            changes = table.manage_snapshots()
+            for snapshot in kept:
+                name = f"{KEPT}_{snapshot.timestamp_ms}"
+                changes = changes.create_tag(snapshot.snapshot_id, name, lifetime)
+            changes.commit()
+
+    change_table(handle.catalog, table, tag)
 
 
 def _call(handle: TableHandle, table: str, ids: list[int], tags: tuple[str, ...]) -> ExpiredInTable:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Protocol
 
 from pyiceberg.manifest import DataFile
 from pyiceberg.partitioning import PartitionField
@@ -39,7 +40,31 @@ class FileGroup:
     bucket: int | None = None
 
 
-class FileGroups:
+class Grouping(Protocol):
+    """How the files of a table are told apart."""
+
+    def of(self, file: DataFile, spec: int) -> FileGroup: ...
+    def mergeable(self, file: DataFile, spec: int) -> object: ...
+    def oldest_in(self, file: DataFile) -> datetime | None: ...
+
+
+class OneGroup(Grouping):
+    """For a table that is not laid out in any way, such as that of the dead letters."""
+
+    def __init__(self, name: str) -> None:
+        self.group = FileGroup(name)
+
+    def of(self, file: DataFile, spec: int) -> FileGroup:
+        return self.group
+
+    def mergeable(self, file: DataFile, spec: int) -> object:
+        return None
+
+    def oldest_in(self, file: DataFile) -> datetime | None:
+        return None
+
+
+class FileGroups(Grouping):
     def __init__(self, table: Table, topic: ManagedTable) -> None:
         self._window = topic.window
         self.step = HOUR if topic.window == "hour" else DAY

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
@@ -11,12 +11,9 @@ from pyiceberg.table import Table
 
 from tableflow_assets.lake.catalog import RestCatalog
 from tableflow_assets.operate.maintenance.content import Content, Counts, GroupContent, content_of
-from tableflow_assets.operate.maintenance.expirable import (
-    SNAPSHOTS_AT_MOST,
-    expirable,
-    outlived_tags,
-)
-from tableflow_assets.operate.maintenance.file_groups import FileGroup, FileGroups
+from tableflow_assets.operate.maintenance.expirable import Limits, outlived_tags, sort_out
+from tableflow_assets.operate.maintenance.file_groups import FileGroup, FileGroups, OneGroup
+from tableflow_assets.operate.maintenance.old_metadata import has_old_metadata
 from tableflow_assets.operate.oldest_kept import oldest_kept
 from tableflow_assets.settings.managed_table import ManagedTable
 from tableflow_assets.table.delta.lifecycle import MirrorStatus, mirror_status
@@ -39,7 +36,9 @@ SMALL_MANIFESTS = 50
 ORPHANS_EVERY = timedelta(days=1)
 LAST_ORPHANS = "tableflow.orphans_removed"  # a property of the table: when, in ISO
 
-Kind = Literal["retention", "compact", "manifests", "expire", "orphans", "mirror"]
+DEAD_LETTERS = "dead letters"
+
+Kind = Literal["retention", "compact", "manifests", "expire", "metadata", "orphans", "mirror"]
 Remedy = Literal["", "pack", "rewrite"]
 
 
@@ -76,6 +75,7 @@ class Health:
     needs: tuple[Need, ...] = ()
     snapshots: int = 0
     manifests: int = 0
+    letters: Window | None = None  # the dead letters' table, as if it were a window; None: no table
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
@@ -86,7 +86,8 @@ class Health:
 
     def to_json(self) -> dict[str, Any]:
         document = asdict(self)
-        for window in document["windows"]:
+        letters = document["letters"]
+        for window in (*document["windows"], *([letters] if letters else ())):
             window.pop("group")
         return document
 
@@ -113,13 +114,36 @@ def health_of(
     groups = FileGroups(table, topic)
     content = catalog.ask(lambda: content_of(table, topic, groups))
     windows = windows_of(content, topic, groups, now)
+    needs = [*_needs(topic, windows, content, delta, now), *_of_any(table, topic, content, now)]
+    letters, letters_state = catalog.find(topic.dead_letter_table), None
+    if letters is not None:
+        letters_content = _content_of_letters(catalog, letters, topic)
+        letters_state = _window_of_letters(letters_content, topic)
+        needs += _needs_of_letters(letters, topic, letters_content, letters_state, now)
+    needs += _orphans(table, now)
     return Health(
         topic=topic.name,
         windows=windows,
-        needs=tuple(_needs(table, topic, windows, content, delta, now)),
+        needs=tuple(_by_kind(needs)),
         snapshots=len(table.snapshots()),
         manifests=content.manifests,
+        letters=letters_state,
     )
+
+
+def letters_window(catalog: RestCatalog, letters: Table, topic: ManagedTable) -> Window:
+    """The dead letters' table as it is now."""
+    return _window_of_letters(_content_of_letters(catalog, letters, topic), topic)
+
+
+def _content_of_letters(catalog: RestCatalog, letters: Table, topic: ManagedTable) -> Content:
+    return catalog.ask(lambda: content_of(letters, topic, OneGroup(DEAD_LETTERS)))
+
+
+def _window_of_letters(content: Content, topic: ManagedTable) -> Window:
+    group = FileGroup(DEAD_LETTERS)
+    # Like the newest window, it is written all the time.
+    return _window(content.groups.get(group, GroupContent(group)), topic, is_newest=True)
 
 
 def windows_of(
@@ -194,7 +218,6 @@ def _is_dead(counts: Counts) -> bool:
 
 
 def _needs(
-    table: Table,
     topic: ManagedTable,
     windows: tuple[Window, ...],
     content: Content,
@@ -206,26 +229,48 @@ def _needs(
         yield Need("retention", f"rows from before {limit:%Y-%m-%d %H:%M} are older than it allows")
     if needy := [window for window in windows if window.remedy]:
         yield Need("compact", "; ".join(f"{window.name}: {window.why}" for window in needy))
-    if content.small_manifests > SMALL_MANIFESTS:
-        yield Need("manifests", f"{content.small_manifests} manifests have few entries")
-    yield from _of_age(table, topic, now)
     if delta is not None and delta.behind:
         yield Need("mirror", delta.problem or f"the Delta log lacks {delta.behind} states")
 
 
-def _of_age(table: Table, topic: ManagedTable, now: datetime) -> Iterator[Need]:
+def _needs_of_letters(
+    letters: Table, topic: ManagedTable, content: Content, window: Window, now: datetime
+) -> Iterator[Need]:
+    if window.remedy:
+        yield Need("compact", f"{DEAD_LETTERS}: {window.why}")
+    for need in _of_any(letters, topic, content, now):
+        yield Need(need.kind, f"{DEAD_LETTERS}: {need.why}")
+
+
+def _of_any(table: Table, topic: ManagedTable, content: Content, now: datetime) -> Iterator[Need]:
+    """What any table may need, whatever is in it."""
+    if content.small_manifests > SMALL_MANIFESTS:
+        yield Need("manifests", f"{content.small_manifests} manifests have few entries")
     now_ms = int(now.timestamp() * 1000)
-    old = expirable(table, int((now - topic.keep_snapshots).timestamp() * 1000), now_ms)
-    tags = outlived_tags(table, now_ms)
+    limits = Limits.of(topic, int((now - topic.keep_snapshots).timestamp() * 1000))
+    old, tags = sort_out(table, limits, now_ms).expirable, outlived_tags(table, now_ms)
     if old or tags:
         days = topic.keep_snapshots / timedelta(days=1)
         text = f"{len(old)} snapshots are older than {days:g} days"
-        if len(table.snapshots()) > SNAPSHOTS_AT_MOST:
-            text += f", or more than {SNAPSHOTS_AT_MOST}"
+        if len(table.snapshots()) > topic.max_snapshots:
+            text += f", or more than {topic.max_snapshots}"
         yield Need("expire", text + (f", {len(tags)} tags are outlived" if tags else ""))
+    if has_old_metadata(table, now):
+        yield Need("metadata", "the catalog has let go of old versions of the metadata")
+
+
+def _orphans(table: Table, now: datetime) -> Iterator[Need]:
     last_look = _last_look_for_orphans(table)
     if now - last_look > ORPHANS_EVERY:
         yield Need("orphans", f"not looked for since {last_look:%Y-%m-%d %H:%M}")
+
+
+def _by_kind(needs: Iterable[Need]) -> Iterator[Need]:
+    """One for each kind: a step looks after the table and its dead letters."""
+    reasons: dict[Kind, list[str]] = {}
+    for need in needs:
+        reasons.setdefault(need.kind, []).append(need.why)
+    return (Need(kind, "; ".join(why)) for kind, why in reasons.items())
 
 
 def _last_look_for_orphans(table: Table) -> datetime:

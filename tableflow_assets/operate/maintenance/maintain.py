@@ -12,13 +12,22 @@ from tableflow_assets.operate.maintenance.compact import compact
 from tableflow_assets.operate.maintenance.expire import expire
 from tableflow_assets.operate.maintenance.health import Health, Kind, health
 from tableflow_assets.operate.maintenance.manifests import rewrite_manifests
+from tableflow_assets.operate.maintenance.old_metadata import remove_old_metadata
 from tableflow_assets.operate.maintenance.orphans import remove_orphans
 from tableflow_assets.operate.retention import drop_old_windows
 from tableflow_assets.table.delta.mirror import catch_up
 from tableflow_assets.table.handle import TableHandle
 
 # Rows are dropped before they would be compacted; what compaction leaves behind expires after it.
-ORDER: tuple[Kind, ...] = ("mirror", "retention", "compact", "manifests", "expire", "orphans")
+ORDER: tuple[Kind, ...] = (
+    "mirror",
+    "retention",
+    "compact",
+    "manifests",
+    "expire",
+    "metadata",
+    "orphans",
+)
 logger = logging.getLogger(__name__)
 
 
@@ -109,5 +118,6 @@ _STEPS: dict[Kind, Callable[[TableHandle], Any]] = {
     "compact": compact,
     "manifests": rewrite_manifests,
     "expire": expire,
+    "metadata": remove_old_metadata,
     "orphans": remove_orphans,
 }

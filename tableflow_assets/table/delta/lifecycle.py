@@ -19,6 +19,7 @@ from tableflow_assets.table.delta.mirror import catch_up, follow, write_anew
 from tableflow_assets.table.delta.mirrored import has_columns_of, mirrored, written_by_us
 from tableflow_assets.table.delta.store import Store, store_at
 from tableflow_assets.table.formats import delta_root, is_delta, keep_formats, topic_of
+from tableflow_assets.table.snapshots import kept_states
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,8 @@ def trim(catalog: RestCatalog, table: Table) -> int:
     """
     log = _log(catalog, table)
     commits, live = log.all_commits, {snapshot.snapshot_id for snapshot in table.snapshots()}
+    # The versions between states that were thinned out cannot be read: the log begins after them.
+    live -= kept_states(table)
     if not commits:
         return 0
     readable = commits[-1]

@@ -130,6 +130,12 @@ def letters_marked(spark: SparkSession, dead_table: str, entry: Entry, replay_id
     return without_dropped(spark.table(dead_table).filter(marked), entry)
 
 
+def replays_of_letters(spark: SparkSession, dead_table: str) -> set[str]:
+    """The replays that letters bear, whether or not they became rows."""
+    borne = spark.table(dead_table).select("replay_id").filter("replay_id IS NOT NULL")
+    return {row["replay_id"] for row in borne.distinct().collect()}
+
+
 def letters_older_than(
     spark: SparkSession, dead_table: str, entry: Entry, before: int
 ) -> DataFrame:

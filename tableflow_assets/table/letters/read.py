@@ -27,6 +27,7 @@ from pyiceberg.table import DataScan, Table
 from tableflow_assets.decode.problems import explanation
 from tableflow_assets.lake.catalog import RestCatalog
 from tableflow_assets.settings.settings import Topic
+from tableflow_assets.source.log import Offsets
 from tableflow_assets.table.ledger import Entry, read_entries, read_ledger
 
 # Their constructors accept a column's name, but their type hints do not say so.
@@ -195,10 +196,24 @@ def kept_ahead(catalog: RestCatalog, topic: Topic, entry: Entry) -> int:
     return int(pc.sum(_between(letters, entry.start, entry.end)).as_py() or 0)
 
 
-def scan_of(dead: Table, entry: Entry) -> DataScan:
-    """The places of the letters in the offsets that the entry has read, and perhaps of some others."""
+def may_have_letters(catalog: RestCatalog, topic: Topic, entry: Entry, until: Offsets) -> bool:
+    """Whether any file may hold a letter of the entry's table before these offsets. Reads metadata only."""
+    dead = catalog.find(topic.dead_letter_table)
+    if dead is None:
+        return False
+    scan = scan_of(dead, entry, {partition: (0, end) for partition, end in until.items()})
+    return any(catalog.ask(lambda: list(scan.plan_files())))
+
+
+def scan_of(
+    dead: Table, entry: Entry, ranges: Mapping[int, tuple[int, int]] | None = None
+) -> DataScan:
+    """The places of the letters in these offsets, and perhaps of some others.
+
+    None: in those that the entry has read.
+    """
     of_table = And(_EqualTo("topic_id", entry.topic_id), _EqualTo("lineage", entry.lineage))
-    where = And(of_table, _in_offsets(entry.read))
+    where = And(of_table, _in_offsets(entry.read if ranges is None else ranges))
     return dead.scan(row_filter=where, selected_fields=("partition", "offset"))
 
 

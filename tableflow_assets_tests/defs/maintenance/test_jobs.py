@@ -221,7 +221,14 @@ def test_a_run_does_what_is_needed_and_skips_the_rest(worn: Worn) -> None:
     run = maintain(worn.world, topics=[worn.name])
     assert run.success
     assert steps_of(run, "STEP_SUCCESS") == ["choose", "look", "compact"]
-    skipped = ["mirror", "retention", "rewrite_manifests", "expire", "remove_orphans"]
+    skipped = [
+        "mirror",
+        "retention",
+        "rewrite_manifests",
+        "expire",
+        "remove_old_metadata",
+        "remove_orphans",
+    ]
     assert steps_of(run, "STEP_SKIPPED") == skipped
     compacted = observations(run)["compact"]
     assert compacted["files_before"] > SMALL_FILES
@@ -264,6 +271,7 @@ def test_what_a_step_reports_can_be_shown(worn: Worn, step: Step) -> None:
         "compact": "files_after",
         "manifests": "after",
         "expire": "snapshots",
+        "metadata": "files",
         "orphans": "removed",
     }
     assert isinstance(shown[numbers[step.kind]], int)

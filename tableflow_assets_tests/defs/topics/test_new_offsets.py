@@ -382,6 +382,24 @@ def test_the_end_offsets_of_a_topic_are_observed(world_of: MakeWorld, behind: Ka
     ]
 
 
+def test_end_offsets_are_observed_once_a_minute_at_most_and_the_last_ones_in_any_case(
+    world_of: MakeWorld, kafka_topic: KafkaTopic, clock: Clock
+) -> None:
+    world, name = world_of(kafka_topic.name), f"kafka/{kafka_topic.name}"
+    kafka_topic.send(PAYMENT, payments(2))
+    tick = world.look_for_offsets()
+    assert observed(tick)[name]["end_offset_total"] == 2
+    kafka_topic.send(PAYMENT, payments(3))
+    clock.now += 30
+    tick = world.look_for_offsets(tick.cursor)
+    assert observed(tick) == {}
+    clock.now += 31  # nothing has come since
+    tick = world.look_for_offsets(tick.cursor)
+    assert observed(tick)[name]["end_offset_total"] == 5
+    clock.now += 61
+    assert observed(world.look_for_offsets(tick.cursor)) == {}
+
+
 def test_what_a_tick_saw_in_its_first_look_is_observed_though_it_looked_on(
     world_of: MakeWorld, behind: KafkaTopic
 ) -> None:

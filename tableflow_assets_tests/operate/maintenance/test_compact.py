@@ -19,6 +19,7 @@ from tableflow_assets_tests.support.kafka_topics import PAYMENT, KafkaTopic, pay
 from tableflow_assets_tests.support.tables import (
     head_of,
     ids_of,
+    letters_of,
     pipeline_of,
     rows_of,
     table_of,
@@ -191,3 +192,30 @@ def test_a_table_that_somebody_else_has_changed_stays_as_it_is(
     with pytest.raises(LedgerError):
         compact(by_day, windows=["2024-01-01"])
     assert head_of(by_day) == head
+
+
+def test_dead_letters_become_few_files_too(
+    by_day: Pipeline, kafka_topic: KafkaTopic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def commit_a_letter(partition: int) -> None:
+        kafka_topic.send_bytes([b"no Avro"], partition=partition)
+        by_day.catch_up()
+
+    commit_days(by_day, kafka_topic, 1, 0)
+    assert health_of(by_day).letters is None
+    for partition in (1, 0, 1):
+        commit_a_letter(partition)
+    state = health_of(by_day).letters
+    assert state is not None
+    assert (state.files, state.rows, state.remedy) == (3, 3, "")  # not worth it yet
+    monkeypatch.setattr("tableflow_assets.operate.maintenance.health.SMALL_FILES_IN_THE_NEWEST", 3)
+    reason = "dead letters: 3 small files would be 1"
+    assert health_of(by_day).why("compact") == reason
+    letters = letters_of(by_day)
+    assert compact(by_day, dry_run=True).windows == ("dead letters",)
+    report = compact(by_day)
+    assert (report.windows, report.files_before, report.files_after) == (("dead letters",), 3, 1)
+    assert letters_of(by_day) == letters
+    assert health_of(by_day).kinds == ()
+    commit_a_letter(0)
+    verified(by_day)

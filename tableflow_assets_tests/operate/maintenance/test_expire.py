@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tableflow_assets.base.errors import LedgerError, MaintenanceFailed
+from tableflow_assets.base.errors import (
+    LedgerError,
+    MaintenanceFailed,
+    NoSuchState,
+    RollbackRefused,
+)
+from tableflow_assets.operate.history import History
+from tableflow_assets.operate.maintenance import expirable
 from tableflow_assets.operate.maintenance.compact import compact
 from tableflow_assets.operate.maintenance.expire import expire
 from tableflow_assets.operate.maintenance.health import health
 from tableflow_assets.operate.maintenance.manifests import rewrite_manifests
-from tableflow_assets.operate.maintenance.orphans import _stored_files
+from tableflow_assets.operate.maintenance.stored_files import stored_files
+from tableflow_assets.operate.moments import moment
+from tableflow_assets.operate.rollback import find
 from tableflow_assets.pipeline import Pipeline
 from tableflow_assets.table.delta.lifecycle import mirror_status
+from tableflow_assets.table.layout import REMOVED_BY_THE_SERVER
 from tableflow_assets.table.ledger import TAG, read_ledger
+from tableflow_assets.table.snapshots import KEPT
 from tableflow_assets_tests.operate.maintenance.conftest import commit_days, commit_keys
 from tableflow_assets_tests.support.kafka_topics import KafkaTopic
 from tableflow_assets_tests.support.tables import head_of, letters_of, rows_of, table_of, verified
@@ -31,7 +43,7 @@ def listed_data_files(pipeline: Pipeline) -> set[str]:
     """By asking the object store."""
     return {
         stored_file.file
-        for stored_file in _stored_files(table_of(pipeline))
+        for stored_file in stored_files(table_of(pipeline))
         if stored_file.file.endswith(".parquet")
     }
 
@@ -85,6 +97,39 @@ def test_tags_stay_readable_and_so_does_the_state_before_the_present(
     assert table_of(by_day).scan(snapshot_id=tagged).to_arrow().num_rows == 1
     assert table_of(by_day).scan(snapshot_id=previous).to_arrow().num_rows == 3
     assert table_of(by_day).metadata.refs[TAG].snapshot_id == head_of(by_day)
+
+
+def test_of_too_many_snapshots_one_an_hour_stays_readable(
+    by_day: Pipeline, kafka_topic: KafkaTopic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    busy = replace(by_day, spec=by_day.topic.model_copy(update={"max_snapshots": 2}))
+    commit_days(busy, kafka_topic, 5, 0)
+    _, first, second, third, _, _ = sorted(table_of(busy).snapshots(), key=lambda s: s.timestamp_ms)
+    hourly = {second.snapshot_id, head_of(busy)}  # as if they were the last of their hours
+    monkeypatch.setattr(expirable, "_last_of_each_slot", lambda *_: hourly)
+    assert expire(busy).snapshots == 0  # a query may still be reading them
+    monkeypatch.setattr(expirable, "QUERIES_END_WITHIN", NOW)
+    assert "more than 2" in health(busy.catalog, busy.topic).why("expire")
+    assert expire(busy, dry_run=True).snapshots == expire(busy).snapshots == 3
+
+    table = table_of(busy)
+    assert table.properties[REMOVED_BY_THE_SERVER] == "true"  # no other catalog shows it
+    ref = table.metadata.refs[f"{KEPT}_{second.timestamp_ms}"]
+    assert (ref.snapshot_id, ref.max_ref_age_ms) == (second.snapshot_id, 5 * 24 * 3600 * 1000)
+    assert table.scan(snapshot_id=second.snapshot_id).to_arrow().num_rows == 2
+    history = History(table)
+    at_third = moment(datetime.fromtimestamp(third.timestamp_ms / 1000, UTC).isoformat())
+    assert history.at(at_third).snapshot_id == second.snapshot_id
+    with pytest.raises(NoSuchState, match="no longer has a state from that long ago"):
+        before = datetime.fromtimestamp(first.timestamp_ms / 1000, UTC)
+        history.at(moment(before.isoformat()))
+    assert [state.place for state in history.states()] == ["current", "main", "tagged"]
+    with pytest.raises(RollbackRefused, match="the snapshots since then have expired"):
+        find(busy, moment(str(second.snapshot_id)), busy.log)
+    assert expire(busy).snapshots == 0
+    assert "expire" not in health(busy.catalog, busy.topic).kinds
+    commit_days(busy, kafka_topic, 1, 0)
+    verified(busy)
 
 
 def test_a_table_that_somebody_else_has_changed_keeps_its_way_back(
