@@ -21,6 +21,7 @@ COMMANDS = {
     ),
     "topics:verify": "Compare tables with their topics, offset by offset; exit 1 on any difference.",
     "topics:materialize": "Bring tables up to the end of their topics (what Dagster's runs do).",
+    "follow": "Stay with the logs, and commit what comes to all tables, or to these, again and again.",
     "query": "Run SQL over the tables with DuckDB, e.g.",
     "connect": "Print what to paste into another engine, so that it sees the tables.",
     "products": "Data products: tables that SQL makes of topics' tables and of each other.",

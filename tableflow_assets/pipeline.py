@@ -77,6 +77,12 @@ class Committed:
             keys_changed=self.keys_changed + other.keys_changed,
         )
 
+    def __str__(self) -> str:
+        dead = self.dead_letters + self.skipped
+        letters = f", {dead} dead letters" if dead else ""
+        commits = len(self.snapshots)
+        return f"{self.rows} rows{letters} in {commits} {'commit' if commits == 1 else 'commits'}"
+
 
 NOTHING = Committed(0, 0, 0, ())
 OnCommit = Callable[[Plan, Committed], None]
@@ -117,9 +123,16 @@ class Pipeline(TableHandle):
             return plan(self.log, topic, read_ledger(table), until)
 
     def materialize(
-        self, planned: Plan, run_id: str = "", on_commit: OnCommit = lambda *_: None
+        self,
+        planned: Plan,
+        run_id: str = "",
+        on_commit: OnCommit = lambda *_: None,
+        is_enough: Callable[[], bool] = lambda: False,
     ) -> Committed:
-        """Commit the planned records, step by step; each step is whole or not there at all."""
+        """Commit the planned records, step by step; each step is whole or not there at all.
+
+        ``is_enough``: asked after every step; the rest is left for another time.
+        """
         total, fruitless = NOTHING, 0
         with suspending(self.catalog, self.topic) as loaded:
             table = self.ensure_table(planned.topic, loaded)
@@ -138,6 +151,8 @@ class Pipeline(TableHandle):
                             on_commit(readable, committed)
                         if readable != step:
                             raise self._waits_for_the_registry(readable)
+                        if is_enough():
+                            break
                     return total
                 except CommitConflict as conflict:
                     table = self.ensure_table(planned.topic)

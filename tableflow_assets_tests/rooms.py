@@ -33,6 +33,7 @@ ORDER = (
     "stack",  # the embedded servers, and where all servers are
     "query",  # DuckDB, as-of, saved queries, snippets for other engines
     "tableflow",  # the library's front door
+    "follow",  # staying with the log: commits again and again, for all topics
     "labs",  # generators
     "bench",  # measurements
     "defs",  # Dagster, by subject

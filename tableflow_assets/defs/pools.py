@@ -32,3 +32,16 @@ def in_pool(context: dg.OpExecutionContext, pool: str, priority: int = 0) -> Ite
             yield
         finally:
             pools.free_step(step)
+
+
+@contextmanager
+def in_pool_if_free(context: dg.OpExecutionContext, pool: str) -> Iterator[bool]:
+    """Hold a slot while inside, if there is one at this moment; yields whether there was."""
+    step = f"{context.get_step_execution_context().step.key}[{pool}]"
+    with InstanceConcurrencyContext(context.instance, context.run) as pools:
+        is_free = pools.claim(pool, step)
+        try:
+            yield is_free
+        finally:
+            if is_free:
+                pools.free_step(step)

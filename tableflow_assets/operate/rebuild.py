@@ -102,7 +102,8 @@ def rebuild(
             return replace(total, snapshots=(head,))
         raise CommitConflict(
             f"Other runs kept committing to the table of {pipeline.topic.name!r}.",
-            "Turn the new_offsets sensor off during the rebuild, and run it again.",
+            "During the rebuild, turn the sensor new_offsets off and end the run of the job follow; then run"
+            " it again.",
         )
 
 

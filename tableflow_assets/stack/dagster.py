@@ -42,7 +42,7 @@ run_monitoring: {enabled: true, start_timeout_seconds: 180, free_slots_after_run
 # Maintenance has one place of its own: at the full hour it must not take those of the sensors' runs.
 concurrency:
   runs:
-    max_concurrent_runs: 3
+    max_concurrent_runs: 4
     tag_concurrency_limits: [{key: tableflow/maintenance, limit: 1}]
   pools: {default_limit: 1, granularity: op}
 freshness: {enabled: true}

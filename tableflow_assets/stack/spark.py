@@ -60,6 +60,7 @@ class SparkServer(Server):
         properties = "".join(f"{key} {value}\n" for key, value in self._configuration().items())
         write_private(self.folder / "spark.properties", properties)
         (self.folder / "log4j2.properties").write_text(_LOG4J)
+        (self.folder / "fairscheduler.xml").write_text(_POOLS)
 
     def command(self) -> list[str]:
         opens = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in OPENED_PACKAGES]
@@ -135,6 +136,9 @@ class SparkServer(Server):
             "spark.ui.enabled": "false",
             "spark.connect.grpc.binding.address": "127.0.0.1",
             "spark.connect.grpc.binding.port": self.state.ports["spark"],
+            # A commit of few rows must not wait for the last task of a first load of hours.
+            "spark.scheduler.mode": "FAIR",
+            "spark.scheduler.allocation.file": self.folder / "fairscheduler.xml",
             # Every account of this machine reaches our ports, and whoever opens a session runs code as us.
             # The second line is for the ports that Spark keeps for executors.
             "spark.connect.authenticate.token": self.state.spark_token,
@@ -153,6 +157,11 @@ class SparkServer(Server):
         }
 
 
+# Within a pool, the queries that came first would be served first, all the same.
+_POOLS = """\
+<?xml version="1.0"?>
+<allocations><pool name="default"><schedulingMode>FAIR</schedulingMode></pool></allocations>
+"""
 _LOG4J = """\
 appender.console.type=Console
 appender.console.name=stdout

@@ -12,13 +12,17 @@ import dagster as dg
 from dagster._core.definitions.sensor_definition import SensorExecutionData
 from dagster._core.execution.execute_in_process_result import ExecuteInProcessResult
 from dagster._core.execution.resources_init import get_transitive_required_resource_keys
+from dagster._core.remote_origin import RegisteredCodeLocationOrigin, RemoteRepositoryOrigin
+from dagster._core.test_utils import create_run_for_test
 from pyiceberg.table import Table
 
 from tableflow_assets import build_definitions
 from tableflow_assets.defs.names import table_key
+from tableflow_assets.defs.our_runs import RUN_TAG
 from tableflow_assets.defs.partitions import current_window
 from tableflow_assets.defs.topics.new_offsets import new_offsets_sensor
 from tableflow_assets.defs.topics.schema_changes import schema_changes_sensor
+from tableflow_assets.defs.topics.staying import LAUNCHER, OP_NAME
 from tableflow_assets.lake.catalog import RestCatalog
 from tableflow_assets.settings.settings import Settings, Topic
 from tableflow_assets.source.discovery import known_topics, remember
@@ -108,6 +112,26 @@ class DagsterWorld:
             cursor=cursor,
         ) as context:
             return sensor.evaluate_tick(context)
+
+
+def first_named(tick: SensorExecutionData) -> list[str]:
+    """The topics that the tick wants a run for, as it tells that run."""
+    return [
+        name
+        for request in tick.run_requests or ()
+        for name in request.run_config["ops"][OP_NAME]["config"]["first"]
+    ]
+
+
+def leave_a_run(
+    instance: dg.DagsterInstance, status: dg.DagsterRunStatus, launched_by: str = LAUNCHER
+) -> str:
+    """A run in Dagster's storage, as if a daemon had come so far with it."""
+    location = RegisteredCodeLocationOrigin("tableflow_assets")
+    origin = RemoteRepositoryOrigin(location, "__repository__").get_job_origin("__ASSET_JOB")
+    tags = {RUN_TAG: launched_by}
+    run = create_run_for_test(instance, status=status, tags=tags, remote_job_origin=origin)
+    return str(run.run_id)
 
 
 def settings_on(stack_folder: Path, state_dir: Path, **settings: Any) -> Settings:

@@ -260,11 +260,19 @@ def test_every_table_has_its_checks_and_no_other(graph: Any) -> None:
     assert {one for one in checks if one[0] not in products} == of_tables | of_letters
 
 
-@pytest.mark.parametrize("sensor", ["new_offsets", "schema_changes"])
-def test_a_sensor_is_on_from_the_start_and_may_launch_every_table(
-    lab_definitions: dg.Definitions, sensor: str
+def test_the_sensor_of_records_is_on_from_the_start_and_launches_the_run_that_stays(
+    lab_definitions: dg.Definitions,
 ) -> None:
-    found = lab_definitions.resolve_sensor_def(sensor)
+    found = lab_definitions.resolve_sensor_def("new_offsets")
+    assert found.default_status == dg.DefaultSensorStatus.RUNNING
+    assert found.job_name == "follow"
+    assert lab_definitions.resolve_job_def("follow").name == "follow"
+
+
+def test_the_sensor_of_schemas_is_on_from_the_start_and_may_launch_every_table(
+    lab_definitions: dg.Definitions,
+) -> None:
+    found = lab_definitions.resolve_sensor_def("schema_changes")
     assert found.default_status == dg.DefaultSensorStatus.RUNNING
     chosen = found.asset_selection.resolve(lab_definitions.resolve_asset_graph())
     assert chosen == {dg.AssetKey(["tableflow", table]) for table in LAB_TABLES}

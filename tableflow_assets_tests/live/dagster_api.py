@@ -60,6 +60,10 @@ class DagsterApi:
         query = "query Q($id: ID!) { runOrError(runId: $id) { ... on Run { status } } }"
         return str(self.ask(query, id=run_id)["runOrError"]["status"])
 
+    def job_of(self, run_id: str) -> str:
+        query = "query Q($id: ID!) { runOrError(runId: $id) { ... on Run { jobName } } }"
+        return str(self.ask(query, id=run_id)["runOrError"]["jobName"])
+
     def unfinished_runs(self) -> list[str]:
         query = """{ runsOrError(filter: {statuses: [NOT_STARTED, QUEUED, STARTING, STARTED]}) {
           ... on Runs { results { runId } } } }"""

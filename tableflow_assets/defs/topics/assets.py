@@ -1,20 +1,18 @@
 """A topic's settings → the topic as an external asset, and its table as an asset made of ops."""
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 import dagster as dg
 from dagster_pyspark import LazyPySparkResource
 from pydantic import Field
-from pyiceberg.table import Table
 
 from tableflow_assets.base.boundary import reached
 from tableflow_assets.defs import metadata
 from tableflow_assets.defs.catalogs.assets import tell
 from tableflow_assets.defs.connected import connected_pipeline, connected_publisher
 from tableflow_assets.defs.names import table_key, table_pool, topic_key
-from tableflow_assets.defs.partitions import window_key, windows_of
+from tableflow_assets.defs.partitions import windows_of
 from tableflow_assets.defs.resources import (
     IO_MANAGER,
     IcebergCatalogResource,
@@ -22,14 +20,17 @@ from tableflow_assets.defs.resources import (
     RegistryResource,
 )
 from tableflow_assets.defs.topics.dead_letters import report_dead_letters
-from tableflow_assets.defs.topics.delta_mirror import mirror_evaluation
+from tableflow_assets.defs.topics.delta_mirror import (
+    NO_DELTA_VERSION,
+    mirror_evaluation,
+    version_in,
+)
+from tableflow_assets.defs.topics.windows import changed_windows
+from tableflow_assets.lake.catalog import RestCatalog
 from tableflow_assets.operate.rebuild_windows import rebuild_windows
 from tableflow_assets.pipeline import Committed
 from tableflow_assets.settings.settings import Settings, Topic
 from tableflow_assets.source.plan import Plan
-from tableflow_assets.table.windows import rows_added, rows_in_all
-
-NO_DELTA_VERSION = -1  # there is no Delta log, or its version could not be read
 
 
 def topic_asset(topic: Topic, settings: Settings) -> dg.AssetSpec:
@@ -162,8 +163,7 @@ def _ops(topic: Topic, settings: Settings) -> tuple[dg.OpDefinition, ...]:
         context.log_event(evaluation)
         if not evaluation.passed:
             context.log.warning(evaluation.description)
-        version = evaluation.metadata.get("delta_version")
-        return version.value if version else NO_DELTA_VERSION
+        return version_in(evaluation)
 
     @dg.op(name=f"sync_catalog_{topic.table}", out=dg.Out(dg.Nothing, io_manager_key=IO_MANAGER))
     def sync_catalog(
@@ -174,8 +174,8 @@ def _ops(topic: Topic, settings: Settings) -> tuple[dg.OpDefinition, ...]:
     ) -> None:
         """See that the catalog serves the commit, tell the others, and report every window it touched."""
         reached("before_event")
-        _report(context, topic, tableflow_catalog, committed, delta_version)
-        report_dead_letters(context, topic, tableflow_catalog, committed)
+        _report(context, topic, tableflow_catalog.client(), committed, delta_version)
+        report_dead_letters(context, topic, tableflow_catalog.client(), committed)
         statuses = connected_publisher(settings, tableflow_catalog).publish(topic)
         tell(context, topic, settings, statuses)
 
@@ -203,68 +203,18 @@ def _launched_windows(
 def _report(
     context: dg.AssetExecutionContext,
     topic: Topic,
-    catalog: IcebergCatalogResource,
+    catalog: RestCatalog,
     committed: Committed,
     delta_version: int,
 ) -> None:
-    table = catalog.client().find(topic.table)
-    if table is None:
-        raise AssertionError(f"{topic.table} was committed to and is not in the catalog")
-    windows = _windows(topic, table, committed)
-    about_table = metadata.commit_metadata(table, committed)
-    if delta_version != NO_DELTA_VERSION:
-        about_table |= metadata.delta_metadata(table, delta_version)
-
-    launched_keys = set(context.partition_keys)
-    for key in launched_keys:
-        context.add_asset_metadata(about_table | windows.about(key), partition_key=key)
-    # Late and early records: windows that nobody launched but this run changed.
-    partitions = windows_of(topic)
-    for key in sorted(set(windows.changed) - launched_keys):
-        if not partitions.has_partition_key(key):
-            rows = windows.changed[key]
-            context.log.warning(f"{rows} rows have a timestamp in the future, window {key}")
-            continue
-        context.log_event(
-            dg.AssetMaterialization(
-                asset_key=table_key(topic, catalog.namespace),
-                partition=key,
-                metadata=about_table | windows.about(key),
+    launched = frozenset(context.partition_keys)
+    windows = changed_windows(context, topic, catalog, committed, delta_version, launched)
+    for key, about in windows.items():
+        if key in launched:
+            context.add_asset_metadata(about, partition_key=key)
+        else:  # late and early records: windows that nobody launched but this run changed
+            context.log_event(
+                dg.AssetMaterialization(
+                    table_key(topic, catalog.namespace), partition=key, metadata=about
+                )
             )
-        )
-
-
-@dataclass(frozen=True)
-class _Windows:
-    """By partition key: what a run changed, and the row counts, unless rows can move between windows."""
-
-    changed: dict[str, int]
-    rows: dict[str, int] | None
-    is_keyed: bool
-
-    def about(self, key: str) -> metadata.Metadata:
-        rows_changed = self.changed.get(key, 0)
-        if self.is_keyed:
-            return metadata.keyed_window_metadata(rows_changed)
-        rows = None if self.rows is None else self.rows.get(key, 0)
-        return metadata.window_metadata(rows, rows_changed)
-
-
-def _windows(topic: Topic, table: Table, committed: Committed) -> _Windows:
-    if topic.is_keyed:
-        keys_changed: dict[datetime, int] = {}
-        for start, keys in committed.keys_changed:
-            keys_changed[start] = keys_changed.get(start, 0) + keys
-        return _Windows(_by_key(topic, keys_changed), None, is_keyed=True)
-    rows_by_window = rows_added(table, topic.window, committed.snapshots)
-    in_all = rows_in_all(table, topic.window)
-    rows = None if in_all is None else _by_key(topic, in_all)
-    return _Windows(_by_key(topic, rows_by_window), rows, is_keyed=False)
-
-
-def _by_key(topic: Topic, rows: dict[datetime, int]) -> dict[str, int]:
-    rows_by_key: dict[str, int] = {}
-    for start, count in rows.items():
-        key = window_key(topic, start)
-        rows_by_key[key] = rows_by_key.get(key, 0) + count
-    return rows_by_key

@@ -3,10 +3,12 @@
 import dagster as dg
 
 from tableflow_assets.defs.check_results import check_result
+from tableflow_assets.defs.connected import ServersOfResources
 from tableflow_assets.defs.names import CHECK_NAME, SUSPENSION_CHECK_NAME, table_key
 from tableflow_assets.defs.resources import IcebergCatalogResource, KafkaResource, RegistryResource
 from tableflow_assets.settings.settings import Settings, Topic
 from tableflow_assets.table.suspension import Suspension, find_suspension
+from tableflow_assets.tableflow import Tableflow
 from tableflow_assets.verify.verify import verify
 
 
@@ -28,29 +30,37 @@ def exactly_once_check(topic: Topic, settings: Settings) -> dg.AssetChecksDefini
         tableflow_registry: RegistryResource,
         tableflow_catalog: IcebergCatalogResource,
     ) -> dg.AssetCheckResult:
-        results = verify(
-            tableflow_kafka.log(),
-            tableflow_catalog.client(),
-            topic,
-            registry=tableflow_registry.client(),
-            newest_commit_only=not config.whole_log,
-        )
-        return dg.AssetCheckResult(
-            passed=all(result.ok for result in results),
-            metadata={
-                "compared": "the whole log" if config.whole_log else "the newest commit",
-                "records": sum(result.records for result in results),
-                "missing": sum(result.missing for result in results),
-                "duplicated": sum(result.duplicated for result in results),
-                "partitions": dg.MetadataValue.table(
-                    [dg.TableRecord(_shown(result.to_json())) for result in results]
-                )
-                if results
-                else "no table yet",
-            },
-        )
+        servers = ServersOfResources(tableflow_catalog, tableflow_kafka, tableflow_registry)
+        tableflow = Tableflow(settings, servers)
+        return check_result(exactly_once_evaluation(topic, tableflow, config.whole_log))
 
     return exactly_once
+
+
+def exactly_once_evaluation(
+    topic: Topic, tableflow: Tableflow, whole_log: bool
+) -> dg.AssetCheckEvaluation:
+    """The outcome of the check; a run that stays reports it too, of the newest commit now and then."""
+    results = verify(
+        tableflow.log,
+        tableflow.catalog,
+        topic,
+        registry=tableflow.registry,
+        newest_commit_only=not whole_log,
+    )
+    partitions = [dg.TableRecord(_shown(result.to_json())) for result in results]
+    return dg.AssetCheckEvaluation(
+        table_key(topic, tableflow.settings.namespace),
+        CHECK_NAME,
+        passed=all(result.ok for result in results),
+        metadata={
+            "compared": "the whole log" if whole_log else "the newest commit",
+            "records": sum(result.records for result in results),
+            "missing": sum(result.missing for result in results),
+            "duplicated": sum(result.duplicated for result in results),
+            "partitions": dg.MetadataValue.table(partitions) if results else "no table yet",
+        },
+    )
 
 
 def not_suspended_check(topic: Topic, settings: Settings) -> dg.AssetChecksDefinition:

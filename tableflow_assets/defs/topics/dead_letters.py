@@ -68,9 +68,9 @@ def dead_letter_rate_check(topic: Topic, settings: Settings) -> dg.AssetChecksDe
 
 
 def report_dead_letters(
-    context: dg.AssetExecutionContext,
+    context: dg.OpExecutionContext | dg.AssetExecutionContext,
     topic: Topic,
-    catalog: IcebergCatalogResource,
+    catalog: RestCatalog,
     done: Committed,
 ) -> None:
     """The records that a run of the topic's table passed over, as events of the dead letters' asset.
@@ -82,14 +82,13 @@ def report_dead_letters(
     if not records:
         return
     by_class: Mapping[str, int] = {}
-    client = catalog.client()
-    table = _committed_table(client, topic)
+    table = _committed_table(catalog, topic)
     if dead:
-        by_class = _of_run(client, topic, table, dead)
-        about = _materialized(client, topic, table, done)
+        by_class = _of_run(catalog, topic, table, dead)
+        about = _materialized(catalog, topic, table, done)
         context.log_event(dg.AssetMaterialization(asset_key=key, metadata=about))
     # Any: the type hints of `log_event` do not know evaluations.
-    evaluation: Any = _evaluation(key, topic, by_class, records, _waiting(client, topic, table))
+    evaluation: Any = _evaluation(key, topic, by_class, records, _waiting(catalog, topic, table))
     context.log_event(evaluation)
 
 

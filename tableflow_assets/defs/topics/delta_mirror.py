@@ -1,5 +1,7 @@
 """The asset check of every table that is also kept as Delta: does the Delta log match Iceberg?"""
 
+from typing import Any
+
 import dagster as dg
 
 from tableflow_assets.base.errors import (
@@ -19,6 +21,8 @@ from tableflow_assets.table.delta.lifecycle import MirrorStatus, mirror_status
 from tableflow_assets.table.delta.mirror import catch_up
 from tableflow_assets.table.formats import keep_formats
 from tableflow_assets.table.suspension import suspension_of
+
+NO_DELTA_VERSION = -1  # there is no Delta log, or its version could not be read
 
 
 def delta_mirror_check(topic: ManagedTable, settings: Settings) -> dg.AssetChecksDefinition:
@@ -65,6 +69,11 @@ def mirror_evaluation(
             "snapshot_id": str(status.snapshot),
         },
     )
+
+
+def version_in(evaluation: dg.AssetCheckEvaluation) -> int:
+    version: Any = (evaluation.metadata or {}).get("delta_version")
+    return int(version.value) if version else NO_DELTA_VERSION
 
 
 def _says(status: MirrorStatus) -> str:

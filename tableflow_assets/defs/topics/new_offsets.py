@@ -1,4 +1,4 @@
-"""The sensor that launches runs where a log is ahead of its table and no run is working on it yet."""
+"""The sensor that launches a run where a log is ahead of its table and no run stays with the logs yet."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -21,15 +21,15 @@ from tableflow_assets.base.errors import (
 )
 from tableflow_assets.base.faults import named_faults
 from tableflow_assets.defs.metadata import offsets_metadata
-from tableflow_assets.defs.names import CHECK_NAME, table_key, topic_key
-from tableflow_assets.defs.our_runs import RUN_TAG, Config, in_one_process, is_under_way
-from tableflow_assets.defs.partitions import current_window, windows_of
+from tableflow_assets.defs.names import table_key, topic_key
+from tableflow_assets.defs.our_runs import RUN_TAG
 from tableflow_assets.defs.reload import reload_definitions
 from tableflow_assets.defs.resources import IcebergCatalogResource, KafkaResource
 from tableflow_assets.defs.topics.checks import suspension_evaluation
+from tableflow_assets.defs.topics.staying import JOB_NAME, LAUNCHER, OP_NAME, is_alive
 from tableflow_assets.lake.catalog import RestCatalog
 from tableflow_assets.settings.settings import Settings, Topic
-from tableflow_assets.source.discovery import discover, prefer
+from tableflow_assets.source.discovery import discover, known_topics, prefer
 from tableflow_assets.source.log import Log, Offsets
 from tableflow_assets.source.plan import plan, refuse_another_cluster
 from tableflow_assets.stack import connections
@@ -38,7 +38,7 @@ from tableflow_assets.table.ledger import read_ledger
 from tableflow_assets.table.suspension import Suspension, suspend_if_possible, suspension_of
 from tableflow_assets.table.whose import refuse_table_of_another
 
-SENSOR_NAME = "new_offsets"
+SENSOR_NAME = LAUNCHER
 # Dagster's daemon ticks every 5 s. We keep looking within a tick, so that new records need not wait
 # for the next one.
 LOOK_SECONDS = 3.5
@@ -53,8 +53,7 @@ OBSERVED_EVERY_SECONDS = 60
 # A request that changed nothing (its run failed) is repeated after 5, 10, 20 … 300 s.
 FIRST_WAIT_SECONDS = 5
 LONGEST_WAIT_SECONDS = 300
-# A worker that was killed never reports it, and its run would hold up the next until this limit.
-LONGEST_RUN_SECONDS = 1800
+MOST_NAMED = 100  # topics in the configuration of a run, which finds the others itself
 
 
 @dataclass(frozen=True)
@@ -85,12 +84,13 @@ class Sighting:
 def new_offsets_sensor(
     topics: Sequence[Topic], settings: Settings, look_seconds: float = LOOK_SECONDS
 ) -> dg.SensorDefinition:
-    keys = [table_key(topic, settings.namespace) for topic in topics]
-
     @dg.sensor(
         name=SENSOR_NAME,
-        description="Launches a run for the tables whose topics have new records.",
-        asset_selection=dg.AssetSelection.assets(*keys),
+        description=(
+            "Launches a run when there are new records and none stays with the logs; it then commits for"
+            " all topics until nothing comes for a while."
+        ),
+        job_name=JOB_NAME,
         minimum_interval_seconds=1,
         default_status=dg.DefaultSensorStatus.RUNNING,
     )
@@ -105,15 +105,14 @@ def new_offsets_sensor(
                 disk.refuse_when_short()
             sightings = _read_cursor(context.cursor)
             log, catalog = tableflow_kafka.log(), tableflow_catalog.client()
-            config, tell = in_one_process(context), context.log.error
-            look = _Look(log, catalog, settings, topics, sightings, config, tell)
-            if discover(settings, look.log):
+            look = _Look(log, catalog, settings, topics, sightings, context.log.error)
+            # The staying run discovers topics, too: what counts is what these definitions lack.
+            if discover(settings, look.log) or len(known_topics(settings)) != len(topics):
                 reload_definitions(settings, _location(context))
+            is_followed = is_alive(context.instance, time.time())
             while True:
-                # One run at a time, for many tables: starting a process costs more than most commits,
-                # and the next run picks up everything that arrives in the meantime.
-                result = look.once(is_under_way(context.instance, SENSOR_NAME))
-                if result.run_requests or time.monotonic() >= deadline:
+                result = look.once(is_followed)
+                if is_followed or result.run_requests or time.monotonic() >= deadline:
                     return result
                 time.sleep(LOOK_EVERY_SECONDS)
         except TableflowError as error:
@@ -134,7 +133,6 @@ class _Look:
     settings: Settings
     topics: Sequence[Topic]
     seen: dict[str, Sighting]
-    run_config: Config
     tell: Callable[[str], None]
     observed: dict[str, Offsets] = field(default_factory=dict)  # the end offsets to report
     # Suspended or resumed; also None for a table that is seen with rows for the first time.
@@ -145,7 +143,8 @@ class _Look:
     def cluster_id(self) -> str:
         return self.log.cluster_id()
 
-    def once(self, busy: bool) -> dg.SensorResult:
+    def once(self, is_followed: bool) -> dg.SensorResult:
+        """``is_followed``: a run stays with the logs, and asks the tables itself."""
         ends = self.log.ends(topic.name for topic in self.topics)
         now = time.time()
         doubted_topic = self._longest_unasked(ends, now)
@@ -157,7 +156,12 @@ class _Look:
             try:
                 with named_faults(topic.name, self.settings.state_dir):
                     sighting = self._look_at(
-                        topic, ends[topic.name], last, now, topic.name == doubted_topic
+                        topic,
+                        ends[topic.name],
+                        last,
+                        now,
+                        is_doubted=topic.name == doubted_topic,
+                        is_followed=is_followed,
                     )
             except ServerUnreachable:
                 raise
@@ -167,13 +171,13 @@ class _Look:
                 continue
             if sighting.suspended != last.suspended or last.committed <= 0 < sighting.committed:
                 self.turned[topic.name] = sighting.suspended
-            if sighting.is_behind and not busy and sighting.may_request(now):
+            if sighting.is_behind and not is_followed and sighting.may_request(now):
                 behind.append(topic)
                 sighting = replace(sighting, requested_at=now, fruitless=sighting.fruitless + 1)
             self.seen[topic.name] = self._observed(topic, ends[topic.name], last, sighting, now)
         return dg.SensorResult(
-            run_requests=_requests(behind, self.settings.namespace, self.run_config),
-            skip_reason=None if behind else self._why_nothing(ends, busy),
+            run_requests=[_request(behind)] if behind else [],
+            skip_reason=None if behind else self._why_nothing(ends, is_followed),
             cursor=dumps({name: asdict(sighting) for name, sighting in self.seen.items()}),
             asset_events=[*self._observations(), *self._evaluations()],
         )
@@ -197,12 +201,21 @@ class _Look:
         return min(last_asked, key=lambda name: last_asked[name], default=None)
 
     def _look_at(
-        self, topic: Topic, end: Offsets, last: Sighting, now: float, is_doubted: bool
+        self,
+        topic: Topic,
+        end: Offsets,
+        last: Sighting,
+        now: float,
+        *,
+        is_doubted: bool,
+        is_followed: bool,
     ) -> Sighting:
         """The table is only asked if the log has moved since the table was last seen to be current."""
         log_end = {str(partition): offset for partition, offset in end.items()}
         if last.end == log_end and last.is_current and not is_doubted:
             return last
+        if is_followed and last.end != log_end and last.asked_at:  # the run asks it
+            return replace(last, end=log_end, is_current=False)
         if last.suspended and now < last.asked_at + SUSPENDED_SECONDS:
             return replace(last, end=log_end)
         answer = self._ask_table(topic, end, last, is_doubted)
@@ -275,12 +288,12 @@ class _Look:
             if topic.name in self.turned
         ]
 
-    def _why_nothing(self, ends: Mapping[str, Offsets], busy: bool) -> str:
+    def _why_nothing(self, ends: Mapping[str, Offsets], is_followed: bool) -> str:
         absent = [topic.name for topic in self.topics if topic.name not in ends]
         behind = sorted(name for name, sighting in self.seen.items() if sighting.is_behind)
         parts = [f"{len(ends)} topics"]
-        if busy:
-            parts.append("a run is under way")
+        if is_followed:
+            parts.append("a run stays with the logs")
         elif behind:
             parts.append(f"waiting before trying again: {', '.join(behind)}")
         parts += [
@@ -294,25 +307,12 @@ class _Look:
         return "; ".join(parts)
 
 
-def _requests(behind: list[Topic], namespace: str, run_config: Config) -> list[dg.RunRequest]:
-    """One run for all topics with the same windows: one process start, many tables."""
-    groups: dict[dg.PartitionsDefinition[str], list[Topic]] = {}
-    for topic in behind:
-        groups.setdefault(windows_of(topic), []).append(topic)
-    return [
-        dg.RunRequest(
-            asset_selection=[table_key(topic, namespace) for topic in topics],
-            # Without the suspension check: a run of a suspended topic fails before reaching it, and
-            # for any other topic it would cost one step per table to say what this sensor knows.
-            asset_check_keys=[
-                dg.AssetCheckKey(table_key(topic, namespace), CHECK_NAME) for topic in topics
-            ],
-            partition_key=current_window(topics[0]),
-            run_config=run_config,
-            tags={RUN_TAG: SENSOR_NAME, "dagster/max_runtime": str(LONGEST_RUN_SECONDS)},
-        )
-        for topics in groups.values()
-    ]
+def _request(behind: Sequence[Topic]) -> dg.RunRequest:
+    first = [topic.name for topic in behind[:MOST_NAMED]]
+    return dg.RunRequest(
+        run_config={"ops": {OP_NAME: {"config": {"first": first}}}},
+        tags={RUN_TAG: SENSOR_NAME},
+    )
 
 
 def _read_cursor(text: str | None) -> dict[str, Sighting]:

@@ -11,17 +11,15 @@ from uuid import uuid4
 import dagster as dg
 import pytest
 from dagster._core.definitions.sensor_definition import SensorExecutionData
-from dagster._core.remote_origin import RegisteredCodeLocationOrigin, RemoteRepositoryOrigin
-from dagster._core.test_utils import create_run_for_test
 
 from tableflow_assets.defs.our_runs import RUN_TAG
-from tableflow_assets.defs.partitions import current_window
 from tableflow_assets.defs.resources import IcebergCatalogResource, KafkaResource
 from tableflow_assets.defs.topics.new_offsets import (
     FIRST_WAIT_SECONDS,
     SENSOR_NAME,
     Sighting,
 )
+from tableflow_assets.defs.topics.staying import JOB_NAME, OP_NAME
 from tableflow_assets.settings.settings import Settings, TopicOptions
 from tableflow_assets.source import log
 from tableflow_assets.source.discovery import remembered_topics
@@ -31,15 +29,12 @@ from tableflow_assets_tests.defs.dagster_world import (
     DagsterWorld,
     append_as_a_stranger,
     day,
+    first_named,
+    leave_a_run,
     milliseconds,
     payments,
 )
 from tableflow_assets_tests.support.kafka_topics import PAYMENT, KafkaTopic
-
-
-def requested(tick: SensorExecutionData) -> list[dg.AssetKey]:
-    """All tables that the tick wants to be launched."""
-    return [key for request in tick.run_requests or () for key in request.asset_selection or ()]
 
 
 def observed(tick: SensorExecutionData) -> dict[str, dict[str, Any]]:
@@ -62,26 +57,14 @@ def behind(session_settings: Settings) -> KafkaTopic:
     return topic
 
 
-def leave_a_run(
-    world: DagsterWorld, status: dg.DagsterRunStatus, launched_by: str = SENSOR_NAME
-) -> None:
-    """A run in Dagster's storage, as if a daemon had come so far with it."""
-    location = RegisteredCodeLocationOrigin("tableflow_assets")
-    origin = RemoteRepositoryOrigin(location, "__repository__").get_job_origin("__ASSET_JOB")
-    tags = {RUN_TAG: launched_by}
-    create_run_for_test(world.instance, status=status, tags=tags, remote_job_origin=origin)
-
-
 # ---- when a run is asked for ----
 
 
-def test_the_first_tick_asks_for_a_run_of_the_current_window(
-    world_of: MakeWorld, behind: KafkaTopic
-) -> None:
+def test_the_first_tick_asks_for_a_run_that_stays(world_of: MakeWorld, behind: KafkaTopic) -> None:
     world = world_of(behind.name)
     (request,) = world.look_for_offsets().run_requests
-    assert request.asset_selection == [world.key(behind.name)]
-    assert request.partition_key == current_window(world.topic(behind.name))
+    assert request.job_name in (None, JOB_NAME)
+    assert request.run_config == {"ops": {OP_NAME: {"config": {"first": [behind.name]}}}}
     assert request.tags[RUN_TAG] == SENSOR_NAME
 
 
@@ -90,46 +73,21 @@ def test_only_the_topic_with_new_records_is_launched(
 ) -> None:
     kafka_topic.send(PAYMENT, payments(3))
     world = world_of(kafka_topic.name, other_topic.name)
-    assert requested(world.look_for_offsets()) == [world.key(kafka_topic.name)]
+    assert first_named(world.look_for_offsets()) == [kafka_topic.name]
 
 
-def test_topics_with_the_same_windows_share_one_run(
+def test_all_topics_that_are_behind_share_one_run_whatever_their_windows(
     world_of: MakeWorld, kafka_topic: KafkaTopic, other_topic: KafkaTopic
 ) -> None:
-    kafka_topic.send(PAYMENT, payments(3))
-    other_topic.send(PAYMENT, payments(3))
-    world = world_of(kafka_topic.name, other_topic.name)
-    (request,) = world.look_for_offsets().run_requests
-    assert request.asset_selection == [world.key(kafka_topic.name), world.key(other_topic.name)]
-
-
-def test_topics_by_the_hour_and_by_the_day_are_launched_apart(
-    world_of: MakeWorld, kafka_topic: KafkaTopic, other_topic: KafkaTopic
-) -> None:
-    kafka_topic.send(PAYMENT, payments(3))
-    other_topic.send(PAYMENT, payments(3))
-    options = {kafka_topic.name: TopicOptions(), other_topic.name: TopicOptions(window="hour")}
-    world = world_of(topics=options)
-    found = {
-        tuple(r.asset_selection): r.partition_key for r in world.look_for_offsets().run_requests
-    }
-    assert found == {(world.key(name),): current_window(world.topic(name)) for name in options}
-
-
-def test_topics_whose_first_windows_differ_are_all_launched(
-    world_of: MakeWorld, kafka_topic: KafkaTopic, other_topic: KafkaTopic
-) -> None:
-    """Two topics whose first records are of different days: what every real cluster has."""
     kafka_topic.send(PAYMENT, payments(3))
     other_topic.send(PAYMENT, payments(3))
     options = {
         kafka_topic.name: TopicOptions(first_window=day(3).date()),
-        other_topic.name: TopicOptions(first_window=day(2).date()),
+        other_topic.name: TopicOptions(window="hour"),
     }
-    world = world_of(topics=options)
-    # Dagster refuses a run over assets with different partitions, and then fails the whole tick.
-    tick = world.look_for_offsets()
-    assert set(requested(tick)) == {world.key(name) for name in options}
+    tick = world_of(topics=options).look_for_offsets()
+    assert len(tick.run_requests) == 1
+    assert first_named(tick) == [kafka_topic.name, other_topic.name]
 
 
 def test_records_that_come_during_a_tick_are_asked_for_in_this_tick(
@@ -138,7 +96,7 @@ def test_records_that_come_during_a_tick_are_asked_for_in_this_tick(
     world = world_of(kafka_topic.name)
     # The first pause between two looks is when the records come.
     clock.sleep = lambda _: kafka_topic.send(PAYMENT, payments(1))
-    assert requested(world.look_for_offsets(seconds=30)) == [world.key(kafka_topic.name)]
+    assert first_named(world.look_for_offsets(seconds=30)) == [kafka_topic.name]
 
 
 # ---- when none is ----
@@ -152,7 +110,7 @@ def test_a_tick_skips_with_a_reason_once_the_table_is_current(
     first = world.look_for_offsets()
     world.launch(kafka_topic.name)
     second = world.look_for_offsets(first.cursor)
-    assert requested(second) == []
+    assert first_named(second) == []
     assert second.skip_message == "1 topics"
 
 
@@ -168,7 +126,7 @@ def test_a_lost_cursor_gives_the_same_answer_as_a_kept_one(
 
     with_cursor, without = world.look_for_offsets(kept), world.look_for_offsets(None)
 
-    assert requested(with_cursor) == requested(without) == [world.key(other_topic.name)]
+    assert first_named(with_cursor) == first_named(without) == [other_topic.name]
 
 
 @pytest.mark.parametrize(
@@ -188,13 +146,13 @@ def test_a_cursor_that_cannot_be_read_counts_as_lost(
 ) -> None:
     world = world_of(behind.name)
     tick = world.look_for_offsets(cursor.replace("TOPIC", behind.name))
-    assert requested(tick) == [world.key(behind.name)]
+    assert first_named(tick) == [behind.name]
     assert list(json.loads(tick.cursor)) == [behind.name]
 
 
 def test_an_empty_topic_is_not_launched(world_of: MakeWorld, kafka_topic: KafkaTopic) -> None:
     tick = world_of(kafka_topic.name).look_for_offsets()
-    assert requested(tick) == []
+    assert first_named(tick) == []
     assert tick.skip_message == "1 topics"
 
 
@@ -204,7 +162,7 @@ def test_a_topic_that_does_not_exist_is_named_and_does_not_hold_up_the_others(
     world = world_of(kafka_topic.name, "not-created-yet")
     assert world.look_for_offsets().skip_message == "1 topics; not on the cluster: not-created-yet"
     kafka_topic.send(PAYMENT, payments(3))
-    assert requested(world.look_for_offsets()) == [world.key(kafka_topic.name)]
+    assert first_named(world.look_for_offsets()) == [kafka_topic.name]
 
 
 @pytest.mark.parametrize(
@@ -221,10 +179,10 @@ def test_an_unfinished_run_of_the_sensor_holds_the_next_back(
     world_of: MakeWorld, behind: KafkaTopic, status: dg.DagsterRunStatus
 ) -> None:
     world = world_of(behind.name)
-    leave_a_run(world, status)
+    leave_a_run(world.instance, status)
     tick = world.look_for_offsets()
-    assert requested(tick) == []
-    assert tick.skip_message == "1 topics; a run is under way"
+    assert first_named(tick) == []
+    assert tick.skip_message == "1 topics; a run stays with the logs"
 
 
 @pytest.mark.parametrize(
@@ -243,8 +201,8 @@ def test_a_finished_run_or_one_of_somebody_else_holds_nothing_back(
     launched_by: str,
 ) -> None:
     world = world_of(behind.name)
-    leave_a_run(world, status, launched_by)
-    assert requested(world.look_for_offsets()) == [world.key(behind.name)]
+    leave_a_run(world.instance, status, launched_by)
+    assert first_named(world.look_for_offsets()) == [behind.name]
 
 
 # ---- requests that bear no fruit ----
@@ -259,9 +217,9 @@ def test_a_fruitless_request_is_not_repeated_at_once_but_after_a_while(
     soon = world.look_for_offsets(first.cursor)
     clock.now += FIRST_WAIT_SECONDS * 2
     later = world.look_for_offsets(soon.cursor)
-    assert requested(soon) == []
+    assert first_named(soon) == []
     assert soon.skip_message == f"1 topics; waiting before trying again: {behind.name}"
-    assert requested(first) == requested(later) == [world.key(behind.name)]
+    assert first_named(first) == first_named(later) == [behind.name]
 
 
 def test_fruitless_requests_are_repeated_after_5_10_20_up_to_300_seconds() -> None:
@@ -283,7 +241,7 @@ def test_after_progress_the_next_request_follows_at_once(
     first = world.look_for_offsets()
     world.launch(kafka_topic.name)
     kafka_topic.send(PAYMENT, payments(2))
-    assert requested(world.look_for_offsets(first.cursor)) == [world.key(kafka_topic.name)]
+    assert first_named(world.look_for_offsets(first.cursor)) == [kafka_topic.name]
 
 
 def test_one_topics_fruitless_requests_do_not_slow_down_another(
@@ -293,7 +251,7 @@ def test_one_topics_fruitless_requests_do_not_slow_down_another(
     world = world_of(kafka_topic.name, other_topic.name)
     first = world.look_for_offsets()
     other_topic.send(PAYMENT, payments(1))
-    assert requested(world.look_for_offsets(first.cursor)) == [world.key(other_topic.name)]
+    assert first_named(world.look_for_offsets(first.cursor)) == [other_topic.name]
 
 
 def test_a_table_with_a_broken_ledger_does_not_stop_the_other_topics(
@@ -305,7 +263,7 @@ def test_a_table_with_a_broken_ledger_does_not_stop_the_other_topics(
     world.launch(kafka_topic.name)
     append_as_a_stranger(world.table(kafka_topic.name))
     # The ledger of one table cannot be read: that is this table's fault, not everybody's.
-    assert world.key(other_topic.name) in requested(world.look_for_offsets())
+    assert other_topic.name in first_named(world.look_for_offsets())
 
 
 def test_without_room_on_the_disk_a_tick_skips_and_says_so(
@@ -316,11 +274,11 @@ def test_without_room_on_the_disk_a_tick_skips_and_says_so(
     with_room = world.settings
     world.settings = with_room.model_copy(update={"min_free_disk": "1000000TB"})
     tick = world.look_for_offsets("the cursor")
-    assert requested(tick) == []
+    assert first_named(tick) == []
     assert "Nothing is ingested while less than" in tick.skip_message
     assert tick.cursor == "the cursor"
     world.settings = with_room
-    assert requested(world.look_for_offsets()) == [world.key(kafka_topic.name)]
+    assert first_named(world.look_for_offsets()) == [kafka_topic.name]
 
 
 # ---- servers that are away ----
@@ -338,7 +296,7 @@ def test_without_kafka_a_tick_skips_and_names_its_address(
 ) -> None:
     nobody = KafkaResource(bootstrap_servers=f"127.0.0.1:{closed_port}")
     tick = world_of(behind.name).look_for_offsets("the cursor", tableflow_kafka=nobody)
-    assert requested(tick) == []
+    assert first_named(tick) == []
     assert f"Kafka at 127.0.0.1:{closed_port} does not answer" in tick.skip_message
     assert "Next step" in tick.skip_message
     assert tick.cursor == "the cursor"
@@ -355,7 +313,7 @@ def test_without_the_catalog_a_tick_skips_and_names_its_address(
         s3=world.definitions.resources["tableflow_s3"],
     )
     tick = world.look_for_offsets(tableflow_catalog=nobody)
-    assert requested(tick) == []
+    assert first_named(tick) == []
     assert f"The Iceberg catalog at {address} does not answer" in tick.skip_message
     assert "Next step" in tick.skip_message
 
@@ -366,7 +324,7 @@ def test_before_the_stack_was_ever_started_a_tick_skips_and_says_how_to_start_it
     """A skipped tick, as in schema_changes; not a failed one with a stack trace every five seconds."""
     world = DagsterWorld(Settings(state_dir=tmp_path, topics={"payments": TopicOptions()}))
     tick = world.look_for_offsets()
-    assert requested(tick) == []
+    assert first_named(tick) == []
     assert "tableflow stack up" in tick.skip_message
 
 
@@ -405,7 +363,7 @@ def test_what_a_tick_saw_in_its_first_look_is_observed_though_it_looked_on(
 ) -> None:
     """The daemon's ticks look several times; only the last look's result is handed on."""
     world = world_of(behind.name)
-    leave_a_run(world, dg.DagsterRunStatus.STARTED)
+    leave_a_run(world.instance, dg.DagsterRunStatus.STARTED)
     tick = world.look_for_offsets(seconds=0.6)
     assert observed(tick)[f"kafka/{behind.name}"]["end_offset_total"] == 5
 
@@ -423,7 +381,7 @@ def test_a_new_topic_that_matches_a_pattern_is_remembered_after_one_tick(
     assert remembered_topics(world.settings) == {kafka_topic.name: first_record.date()}
     # The definitions have it from the next load on.
     again = DagsterWorld(world.settings)
-    assert requested(again.look_for_offsets()) == [again.key(kafka_topic.name)]
+    assert first_named(again.look_for_offsets()) == [kafka_topic.name]
 
 
 def test_a_webserver_that_cannot_reload_does_not_hold_up_the_tick(

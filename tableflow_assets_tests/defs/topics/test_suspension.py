@@ -18,6 +18,7 @@ from tableflow_assets_tests.defs.dagster_world import (
     DagsterWorld,
     append_as_a_stranger,
     evaluation,
+    first_named,
     payments,
 )
 from tableflow_assets_tests.support.kafka_topics import PAYMENT, KafkaTopic
@@ -30,10 +31,6 @@ WITH_TEXT: dict[str, Any] = {
     **PAYMENT,
     "fields": [{"name": "id", "type": "int"}, {"name": "amount", "type": "string"}],
 }
-
-
-def requested(tick: SensorExecutionData) -> list[dg.AssetKey]:
-    return [key for request in tick.run_requests or () for key in request.asset_selection or ()]
 
 
 def evaluations(tick: SensorExecutionData) -> list[dg.AssetCheckEvaluation]:
@@ -82,7 +79,7 @@ def test_a_suspended_topic_gets_no_run_and_the_tick_says_why(
 ) -> None:
     suspend_topic(world, kafka_topic)
     tick = world.look_for_offsets()
-    assert requested(tick) == []
+    assert first_named(tick) == []
     assert f"{kafka_topic.name} is suspended: 5 offsets expired." in tick.skip_message
     assert f"tableflow resume {kafka_topic.name} --accept-loss" in tick.skip_message
     assert "waiting before trying again" not in tick.skip_message
@@ -124,15 +121,6 @@ def test_a_topic_that_goes_on_is_reported_once_as_a_passed_check(
     assert evaluations(world.look_for_offsets(second.cursor)) == []
 
 
-def test_a_run_of_the_sensor_compares_and_leaves_the_other_check_to_the_sensor(
-    world: DagsterWorld, kafka_topic: KafkaTopic
-) -> None:
-    kafka_topic.send(PAYMENT, payments(1))
-    (request,) = world.look_for_offsets().run_requests
-    key = world.key(kafka_topic.name)
-    assert request.asset_check_keys == [dg.AssetCheckKey(key, "exactly_once")]
-
-
 def test_what_the_sensor_reports_is_the_checks_state_in_dagster(
     world: DagsterWorld, kafka_topic: KafkaTopic
 ) -> None:
@@ -156,10 +144,10 @@ def test_a_resumed_topic_is_reported_once_and_taken_up_again_at_once(
     resumed = world.look_for_offsets(suspended.cursor)
     (found,) = evaluations(resumed)
     assert (found.check_name, found.passed) == ("not_suspended", True)
-    assert requested(resumed) == [world.key(kafka_topic.name)]
+    assert first_named(resumed) == [kafka_topic.name]
     world.launch(kafka_topic.name)
     current = world.look_for_offsets(resumed.cursor)
-    assert (requested(current), evaluations(current)) == ([], [])
+    assert (first_named(current), evaluations(current)) == ([], [])
 
 
 def test_other_topics_are_launched_while_one_is_suspended(
@@ -170,7 +158,7 @@ def test_other_topics_are_launched_while_one_is_suspended(
     world = world_of(kafka_topic.name, other_topic.name)
     world.launch(kafka_topic.name)
     suspend_topic(world, kafka_topic)
-    assert requested(world.look_for_offsets()) == [world.key(other_topic.name)]
+    assert first_named(world.look_for_offsets()) == [other_topic.name]
 
 
 def test_a_lost_cursor_reports_a_suspension_again_and_launches_nothing(
@@ -179,7 +167,7 @@ def test_a_lost_cursor_reports_a_suspension_again_and_launches_nothing(
     suspend_topic(world, kafka_topic)
     world.look_for_offsets()
     tick = world.look_for_offsets(None)
-    assert requested(tick) == []
+    assert first_named(tick) == []
     assert [found.passed for found in evaluations(tick)] == [False]
 
 
@@ -189,12 +177,12 @@ def test_a_run_that_suspends_its_topic_is_not_repeated(
     kafka_topic.send(PAYMENT, payments(4), partition=0)
     kafka_topic.delete_records_before(partition=0, offset=5)
     first = world.look_for_offsets()
-    assert requested(first) == [world.key(kafka_topic.name)]
+    assert first_named(first) == [kafka_topic.name]
     run = world.launch(kafka_topic.name, raise_on_error=False)
     assert not run.success
     clock.now += 600
     second = world.look_for_offsets(first.cursor)
-    assert requested(second) == []
+    assert first_named(second) == []
     assert [found.passed for found in evaluations(second)] == [False]
 
 
@@ -206,7 +194,7 @@ def test_a_table_with_a_broken_ledger_is_suspended_without_a_run(
 ) -> None:
     append_as_a_stranger(world.table(kafka_topic.name))
     tick = world.look_for_offsets()
-    assert requested(tick) == []
+    assert first_named(tick) == []
     (found,) = evaluations(tick)
     assert "not written by Tableflow Assets" in found.description
     assert PROPERTY in world.table(kafka_topic.name).properties
@@ -219,7 +207,7 @@ def test_a_topic_that_was_created_again_is_noticed_though_it_has_fewer_records(
     kafka_topic.create(partitions=2)
     kafka_topic.send(PAYMENT, payments(1), partition=0)
     tick = world.look_for_offsets()
-    assert requested(tick) == []
+    assert first_named(tick) == []
     (found,) = evaluations(tick)
     assert "created again" in found.description
     assert f"tableflow rebase {kafka_topic.name}" in found.description
@@ -234,7 +222,7 @@ def test_a_topic_that_was_created_again_is_noticed_though_it_has_as_many_records
     kafka_topic.send(PAYMENT, payments(3), partition=0)
     clock.now += CURRENT_SECONDS + 1
     later = world.look_for_offsets(current.cursor)
-    assert (requested(later), [found.passed for found in evaluations(later)]) == ([], [False])
+    assert (first_named(later), [found.passed for found in evaluations(later)]) == ([], [False])
 
 
 def test_a_dropped_table_is_reported_once_and_not_launched(
@@ -247,7 +235,7 @@ def test_a_dropped_table_is_reported_once_and_not_launched(
     first = world.look_for_offsets(current.cursor)
     clock.now += SUSPENDED_SECONDS + 1
     second = world.look_for_offsets(first.cursor)
-    assert requested(first) == requested(second) == []
+    assert first_named(first) == first_named(second) == []
     (found,) = evaluations(first)
     assert "is gone from the catalog" in found.description
     assert f"tableflow rebuild {kafka_topic.name}" in found.description
@@ -265,7 +253,7 @@ def test_a_table_that_was_rolled_back_is_launched_though_the_log_stands_still(
     table = world.table(kafka_topic.name)
     table.manage_snapshots().rollback_to_snapshot(before.snapshot_id).commit()
     clock.now += CURRENT_SECONDS + 1
-    assert requested(world.look_for_offsets(current.cursor)) == [world.key(kafka_topic.name)]
+    assert first_named(world.look_for_offsets(current.cursor)) == [kafka_topic.name]
 
 
 def test_a_current_topic_that_a_new_schema_suspends_is_reported(
@@ -382,5 +370,5 @@ def test_a_new_schema_version_launches_no_run_of_a_suspended_topic(
     suspend_topic(world, kafka_topic)
     kafka_topic.register(WITH_NOTE)
     second = world.look_for_schemas(first.cursor)
-    assert requested(second) == []
+    assert first_named(second) == []
     assert second.cursor != first.cursor

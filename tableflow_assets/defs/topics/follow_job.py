@@ -1,0 +1,88 @@
+"""The job whose run stays: it commits again and again, for every topic that is behind.
+
+A process per batch would spend more on starting than on its commits. A window that is launched by hand is a
+run of its own, made of ops, as before; both wait for each other in the table's pool.
+"""
+
+from contextlib import AbstractContextManager
+
+import dagster as dg
+from dagster_pyspark import LazyPySparkResource
+from pydantic import Field
+
+from tableflow_assets.defs.connected import ServersOfResources
+from tableflow_assets.defs.names import table_pool
+from tableflow_assets.defs.pools import in_pool_if_free
+from tableflow_assets.defs.resources import (
+    IO_MANAGER,
+    IcebergCatalogResource,
+    KafkaResource,
+    RegistryResource,
+)
+from tableflow_assets.defs.topics.follow_reports import FollowReports
+from tableflow_assets.defs.topics.staying import (
+    JOB_NAME,
+    LONGEST_SECONDS,
+    OP_NAME,
+    SUCCESSOR_SECONDS,
+    Staying,
+)
+from tableflow_assets.follow.follow import follow
+from tableflow_assets.follow.pace import Pace
+from tableflow_assets.settings.settings import Settings, Topic
+from tableflow_assets.tableflow import Tableflow
+
+# For a run that cannot be asked any more; its last turns may take a while.
+TAGS = {"dagster/max_runtime": str(int(LONGEST_SECONDS + SUCCESSOR_SECONDS + 600))}
+
+
+class FollowConfig(dg.Config):
+    first: list[str] = Field(
+        default=[], description="Topics that are known to be behind: theirs are the first turns."
+    )
+
+
+def follow_job(settings: Settings, pace: Pace | None = None) -> dg.JobDefinition:
+    @dg.op(
+        name=OP_NAME,
+        out=dg.Out(dg.Nothing, io_manager_key=IO_MANAGER),
+    )
+    def follow_topics(
+        context: dg.OpExecutionContext,
+        config: FollowConfig,
+        tableflow_kafka: KafkaResource,
+        tableflow_registry: RegistryResource,
+        tableflow_catalog: IcebergCatalogResource,
+        tableflow_pyspark: LazyPySparkResource,
+    ) -> None:
+        """Commit what comes, table beside table, until nothing comes for a while."""
+        servers = ServersOfResources(
+            tableflow_catalog, tableflow_kafka, tableflow_registry, tableflow_pyspark
+        )
+        servers.spark()  # the one session of this process, before several threads ask for it
+
+        def permit(topic: Topic) -> AbstractContextManager[bool]:
+            return in_pool_if_free(context, table_pool(topic))
+
+        with FollowReports(context, Tableflow(settings, servers)) as reports:
+            why = follow(
+                lambda: Tableflow(settings, servers),
+                first=config.first,
+                run_id=context.run_id,
+                pace=pace,
+                permit=permit,
+                on_turn=reports.note,
+                is_over=Staying(context.instance, context.run_id).is_over,
+            )
+        context.log.info(f"It ends: {why}. The next one begins with the next record.")
+
+    @dg.job(
+        name=JOB_NAME,
+        description="Stays while there are new records, and commits them for all topics.",
+        tags=TAGS,
+        executor_def=dg.in_process_executor,
+    )
+    def follow_new_records() -> None:
+        follow_topics()
+
+    return follow_new_records

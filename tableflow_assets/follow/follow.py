@@ -1,0 +1,181 @@
+"""The loop: look at all ends, give turns to the topics that wait longest, until there is nothing to do.
+
+The tables' ledgers decide what is read, so any number of such loops do no harm: who comes second at a table
+finds it done. Killed at any moment, it leaves every table with a commit whole or not at all.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field
+
+from tableflow_assets.base.errors import ServerUnreachable, TableflowError
+from tableflow_assets.base.faults import OF_ALL
+from tableflow_assets.follow.backlog import Backlog
+from tableflow_assets.follow.pace import Pace
+from tableflow_assets.follow.turn import Turn
+from tableflow_assets.follow.workers import Permit, Workers, always
+from tableflow_assets.settings.settings import Topic
+from tableflow_assets.tableflow import Tableflow
+
+OnTurn = Callable[[Turn], None]
+SPARK = "Spark Connect"
+WITHOUT_ANSWER_SECONDS = 2.0
+GUESS_SECONDS = 5.0
+TAKEN_SECONDS = 1.0  # before a table that another run works on is tried again
+FAILURES_BEFORE_GIVING_UP = 3
+FINISH_SECONDS = 60.0  # for turns under way, once it is over
+
+
+def follow(
+    make_tableflow: Callable[[], Tableflow],
+    *,
+    topics: Iterable[str] = (),
+    first: Collection[str] = (),
+    run_id: str = "",
+    pace: Pace | None = None,
+    permit: Permit = always,
+    on_turn: OnTurn = lambda _: None,
+    is_over: Callable[[], bool] = lambda: False,
+) -> str:
+    """Bring the tables up to the log again and again; return why it ended.
+
+    ``topics``: all that the settings and the cluster know if none is named. ``first``: those whose turn
+    comes before that of topics of which nothing is known yet. ``is_over``: asked at every look.
+    Raises what the last turn failed with, if no turn has succeeded for a while.
+    """
+    pace = pace or Pace()
+    workers = Workers(make_tableflow, pace, run_id, permit)
+    loop = _Loop(make_tableflow(), tuple(topics), set(first), pace, workers, on_turn)
+    return loop.run(is_over)
+
+
+@dataclass
+class _Followed:
+    """What the loop knows of one topic."""
+
+    topic: Topic
+    backlog: Backlog = field(default_factory=Backlog)
+    failures: int = 0  # since its last success
+    last_turn: float = 0.0
+    not_before: float = 0.0
+
+    def is_waiting(self, now: float) -> bool:
+        return self.backlog.waiting_since is not None and now >= self.not_before
+
+
+class _Loop:
+    def __init__(
+        self,
+        tableflow: Tableflow,
+        names: tuple[str, ...],
+        first: set[str],
+        pace: Pace,
+        workers: Workers,
+        on_turn: OnTurn,
+    ) -> None:
+        self._tableflow, self._names, self._first = tableflow, names, first
+        self._pace, self._workers, self._on_turn = pace, workers, on_turn
+        self._followed: dict[str, _Followed] = {}
+        self._next_discovery = self._next_look = 0.0
+        self._last_work = self._last_success = self._last_look = time.monotonic()
+        self._failures = 0  # of all topics, since the last success of any
+
+    def run(self, is_over: Callable[[], bool]) -> str:
+        while True:
+            self._settle(self._workers.collect(timeout=self._pace.look_seconds / 5))
+            now = time.monotonic()
+            if is_over():
+                self._finish()
+                return "it was asked to end"
+            if now >= self._next_look:
+                self._try_to_look(now)
+            is_waiting = self._give_turns(now)
+            is_idle = not is_waiting and not self._workers.busy
+            if is_idle and now >= self._last_work + self._pace.idle_seconds:
+                return f"nothing came for {self._pace.idle_seconds:.0f} s"
+
+    def _try_to_look(self, now: float) -> None:
+        try:
+            self._look(now)
+            self._last_look = now
+        except OF_ALL:  # a broker that restarts is back in seconds
+            if now >= self._last_look + self._pace.patience_seconds:
+                raise
+            self._next_look = now + WITHOUT_ANSWER_SECONDS
+
+    def _look(self, now: float) -> None:
+        if now >= self._next_discovery:
+            for topic in self._tableflow.topics(self._names):
+                self._followed.setdefault(topic.name, _Followed(topic)).topic = topic
+            self._next_discovery = now + self._pace.discover_seconds
+        begin = time.monotonic()
+        for name, end in self._tableflow.log.ends(self._followed).items():
+            self._followed[name].backlog.see(end, begin)
+        took = time.monotonic() - begin
+        # Thousands of partitions take a while to ask for: then less often, so that it costs no more.
+        self._next_look = begin + max(self._pace.look_seconds, 10 * took)
+
+    def _give_turns(self, now: float) -> bool:
+        """Return whether any topic waits for one."""
+        waiting = [followed for followed in self._followed.values() if followed.is_waiting(now)]
+        for followed in sorted(waiting, key=self._urgency):
+            if not self._workers.has_room():
+                break
+            if followed.topic.name not in self._workers.busy:
+                self._workers.start(followed.topic)
+        return bool(waiting)
+
+    def _urgency(self, followed: _Followed) -> float:
+        """The one that waits longest comes first.
+
+        One that has more to read than fits in a turn waits since its last turn, or it would take all. And
+        one that may well be up to date lets others pass, but not for ever.
+        """
+        since = followed.backlog.waiting_since or 0.0
+        is_guess = not followed.backlog.is_known and followed.topic.name not in self._first
+        return max(since + (GUESS_SECONDS if is_guess else 0.0), followed.last_turn)
+
+    def _settle(self, turns: Iterable[Turn]) -> None:
+        for turn in turns:
+            followed, now = self._followed[turn.topic.name], time.monotonic()
+            followed.last_turn = now
+            if turn.offsets is not None:
+                followed.backlog.settle(turn.offsets)
+            if turn.committed.snapshots or not turn.is_complete:
+                self._last_work = now
+            if turn.is_taken:
+                followed.not_before = now + TAKEN_SECONDS
+            elif turn.error is not None:
+                followed.failures += 1
+                followed.not_before = now + self._pace.wait_after(followed.failures)
+            else:
+                followed.failures = 0
+            self._on_turn(turn)
+            self._judge(turn, now)
+
+    def _judge(self, turn: Turn, now: float) -> None:
+        """One topic's failure is its own; but if nothing succeeds, it is a server's, or ours."""
+        if turn.error is None:
+            self._failures, self._last_success = 0, now
+            return
+        if isinstance(turn.error, ServerUnreachable) and turn.error.server == SPARK:
+            raise turn.error  # a restarted server has forgotten the session; the next process gets one
+        self._failures += 1
+        is_patient = now < self._last_success + self._pace.patience_seconds
+        if self._failures >= FAILURES_BEFORE_GIVING_UP and not is_patient:
+            raise _all_failed(turn.error, self._failures)
+
+    def _finish(self) -> None:
+        """Let turns that are under way come to their end."""
+        deadline = time.monotonic() + FINISH_SECONDS
+        while self._workers.busy - set(self._workers.hung()) and time.monotonic() < deadline:
+            self._settle(self._workers.collect(timeout=0.5))
+
+
+def _all_failed(error: TableflowError, times: int) -> TableflowError:
+    return TableflowError(
+        f"The last {times} attempts failed, whatever the topic. The last one: {error.problem}",
+        "A new run tries again. What is missing stays in Kafka, and is read once the cause is gone.",
+    )
