@@ -37,12 +37,13 @@ from tableflow_assets.table.keyed.append import AppliedChanges, append_changes
 from tableflow_assets.table.keyed.changes import KeysPerWindow
 from tableflow_assets.table.keyed.forgotten import without_forgotten
 from tableflow_assets.table.keyed.outlived import without_outlived
-from tableflow_assets.table.layout import REMOVED_BY_THE_SERVER, keep_layout
+from tableflow_assets.table.layout import keep_layout
 from tableflow_assets.table.ledger import Entry, Ledger, read_ledger
 from tableflow_assets.table.letters.bad_records import BadRecords
 from tableflow_assets.table.letters.letters import see_again, without_letters
 from tableflow_assets.table.letters.read import kept_ahead
 from tableflow_assets.table.location import refuse_another_location
+from tableflow_assets.table.metadata_log import REMOVED_BY_THE_SERVER
 from tableflow_assets.table.schema_fit import fitting_schemas
 from tableflow_assets.table.spark_errors import named_spark_errors
 from tableflow_assets.table.suspension import suspending

@@ -164,6 +164,11 @@ def test_merged_with_anothers_definitions_everything_is_there_once(
     assert repository.asset_graph.get_all_asset_keys() - ours == {customers.key}
 
 
+def launched_by(sensor: dg.SensorDefinition, graph: Any) -> set[dg.AssetKey]:
+    """The assets that it may launch; none if it launches a job of ours."""
+    return set(sensor.asset_selection.resolve(graph)) if sensor.asset_selection else set()
+
+
 def test_the_jobs_and_sensors_leave_the_hosts_assets_alone(settings: Settings) -> None:
     both = merged(settings)
     graph = both.resolve_asset_graph()
@@ -172,16 +177,18 @@ def test_the_jobs_and_sensors_leave_the_hosts_assets_alone(settings: Settings) -
         assert customers.key not in layer.executable_asset_keys
         assert customers.key not in {one.asset_key for one in layer.asset_check_keys}
     for sensor in both.get_repository_def().sensor_defs:
-        assert customers.key not in sensor.asset_selection.resolve(graph)
+        assert customers.key not in launched_by(sensor, graph)
 
 
 def test_without_topics_no_sensor_takes_the_hosts_assets_for_its_own(tmp_path: Path) -> None:
     both = merged(Settings(state_dir=tmp_path, topics={}))
     for sensor in both.get_repository_def().sensor_defs:
-        assert sensor.asset_selection.resolve(both.resolve_asset_graph()) == set()
+        assert launched_by(sensor, both.resolve_asset_graph()) == set()
 
 
-@pytest.mark.parametrize("job", ["verify", "maintain", "compact", "check_products", "reports"])
+@pytest.mark.parametrize(
+    "job", ["follow", "verify", "maintain", "compact", "check_products", "reports", "prune_runs"]
+)
 def test_our_jobs_stay_in_one_process_whatever_the_hosts_executor(
     settings: Settings, job: str
 ) -> None:

@@ -33,14 +33,9 @@ from tableflow_assets.settings.managed_table import ManagedTable
 from tableflow_assets.table.commit import REBUILD
 from tableflow_assets.table.formats import TOPIC_PROPERTY
 from tableflow_assets.table.layout_fields import KEY_BUCKET, partition_fields, sort_order
+from tableflow_assets.table.metadata_log import SHORT_METADATA_LOG
 
 DELETE_MODE, MARK_ROWS = "write.delete.mode", "merge-on-read"
-# How many earlier versions the metadata lists: those of some 16 commits. None of them is removed, and every
-# version repeats the list: Iceberg's default, a hundred, are 60 MB for a busy table.
-VERSIONS_IN_LOG = 50
-SHORT_METADATA_LOG = {"write.metadata.previous-versions-max": str(VERSIONS_IN_LOG)}
-# The server removes what has left that list, if it can: by number, and not by age.
-REMOVED_BY_THE_SERVER = "write.metadata.delete-after-commit.enabled"
 LAST_ADDED = -1  # in the REST protocol: what was added in the same commit
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyiceberg.table import Table
 
@@ -24,12 +24,14 @@ from tableflow_assets.operate.maintenance.stored_files import (
 )
 from tableflow_assets.publish.marks import last_told
 from tableflow_assets.table.change import change_table
-from tableflow_assets.table.handle import TableHandle
-from tableflow_assets.table.layout import (
+from tableflow_assets.table.metadata_log import (
     REMOVED_BY_THE_SERVER,
     SHORT_METADATA_LOG,
     VERSIONS_IN_LOG,
 )
+
+if TYPE_CHECKING:  # it brings Spark, and `health` only looks
+    from tableflow_assets.table.handle import TableHandle
 
 LAST_REMOVAL = "tableflow.metadata_removed"  # a property of the table: when, in ISO
 # A schedule of every hour must not miss every other hour by a second.

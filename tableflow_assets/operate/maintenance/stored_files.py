@@ -7,8 +7,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-import pyarrow.fs as pa_fs
-from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.table import Table
 
 from tableflow_assets.lake.catalog import RestCatalog
@@ -54,10 +52,14 @@ def remove(catalog: RestCatalog, table: Table, files: Iterable[StoredFile]) -> N
 
 
 def name_in_store(location: str) -> str:
+    from pyiceberg.io.pyarrow import PyArrowFileIO  # slow to load, and to look at health takes none
+
     return PyArrowFileIO.parse_location(location)[2]
 
 
 def _files_in(table: Table, folder: str) -> Iterator[StoredFile]:
+    import pyarrow.fs as pa_fs
+
     below = pa_fs.FileSelector(folder, recursive=True, allow_not_found=True)
     for info in arrow_store(table).get_file_info(below):
         if info.is_file:

@@ -24,8 +24,8 @@ from tableflow_assets.operate.moments import moment
 from tableflow_assets.operate.rollback import find
 from tableflow_assets.pipeline import Pipeline
 from tableflow_assets.table.delta.lifecycle import mirror_status
-from tableflow_assets.table.layout import REMOVED_BY_THE_SERVER
 from tableflow_assets.table.ledger import TAG, read_ledger
+from tableflow_assets.table.metadata_log import REMOVED_BY_THE_SERVER
 from tableflow_assets.table.snapshots import KEPT
 from tableflow_assets_tests.operate.maintenance.conftest import commit_days, commit_keys
 from tableflow_assets_tests.support.kafka_topics import KafkaTopic
