@@ -255,9 +255,8 @@ class Pipeline(TableHandle):
             origin = replace(first, schema_ids=schemas.ids)
             columns = self.columns(schemas)
             kept = mode_property(self.topic) | identity_property(self.topic, schemas.key)
-            if not self.publisher.is_shown(
-                self.topic
-            ):  # by a file of metadata, which must stay then
+            # Another catalog shows it by a file of metadata, which has to stay.
+            if not self.publisher.is_shown(self.topic):
                 kept |= {REMOVED_BY_THE_SERVER: "true"}
             table = create_table(self.catalog, self.topic, columns, origin, self.state_dir, kept)
         known_tables.remember(

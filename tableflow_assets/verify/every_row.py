@@ -28,9 +28,8 @@ from tableflow_assets.verify.result import Int64s, Span
 from tableflow_assets.verify.values import KAFKA, Comparison, Meaning, ValueResult
 
 MOST_ROWS, MOST_BYTES = 500_000, 128 * 1024 * 1024  # of the table that are in memory at once
-KILOBYTES_AHEAD = (
-    16 * 1024
-)  # a portion reads a part of the log: what is fetched beyond it is wasted
+# A portion reads a part of the log: what is fetched beyond it is wasted.
+KILOBYTES_AHEAD = 16 * 1024
 
 
 def compare_every_row(

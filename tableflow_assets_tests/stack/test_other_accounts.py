@@ -177,8 +177,9 @@ def test_only_its_owner_looks_into_the_state_folder(folder: Path, existing: bool
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     if os.geteuid() == 0 and (setpriv := shutil.which("setpriv")):
         listing = [setpriv, f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "ls"]
-        assert subprocess.run([*listing, folder.parent], check=False).returncode == 0
-        assert subprocess.run([*listing, folder], check=False).returncode != 0
+        # Where even the way there is closed, as in a temporary folder within a closed one, it proves nothing.
+        if subprocess.run([*listing, folder.parent], check=False).returncode == 0:
+            assert subprocess.run([*listing, folder], check=False).returncode != 0
 
 
 def test_a_folder_for_all_is_not_taken_from_them(folder: Path) -> None:

@@ -18,7 +18,7 @@ import dagster as dg
 
 from tableflow_assets.base.errors import TableflowError
 from tableflow_assets.base.faults import named_faults
-from tableflow_assets.defs.catalogs.assets import tell
+from tableflow_assets.defs.catalogs.assets import evaluation as published
 from tableflow_assets.defs.names import table_key
 from tableflow_assets.defs.topics.checks import exactly_once_evaluation, suspension_evaluation
 from tableflow_assets.defs.topics.dead_letters import report_dead_letters
@@ -35,8 +35,9 @@ from tableflow_assets.settings.settings import Topic
 from tableflow_assets.table.suspension import find_suspension
 from tableflow_assets.tableflow import Tableflow
 
-EVERY_SECONDS = 30.0  # per topic
-COMPARED_SECONDS = 600.0  # per topic: it reads the commit's records again
+EVERY_SECONDS = 60.0  # per topic
+# Per topic: the checks that say the same as before, and `exactly_once`, which reads records again.
+FULL_EVERY_SECONDS = 600.0
 
 
 @dataclass
@@ -45,7 +46,7 @@ class _Unreported:
     committed: Committed = NOTHING
     catalogs: Sequence[CatalogStatus] = ()
     due: float = 0.0
-    comparison_due: float = 0.0
+    full_due: float = 0.0
     problem: str = ""  # the one that was reported last
 
 
@@ -56,6 +57,7 @@ class FollowReports:
         self._settings = tableflow.settings
         self._turns: queue.SimpleQueue[Turn | None] = queue.SimpleQueue()
         self._unreported: dict[str, _Unreported] = {}
+        self._passed: dict[tuple[dg.AssetKey, str], bool] = {}
         self._thread = threading.Thread(target=self._work, name="follow-reports", daemon=True)
 
     def __enter__(self) -> Self:
@@ -122,35 +124,39 @@ class FollowReports:
             unreported.due = time.monotonic() + EVERY_SECONDS
             try:
                 with named_faults(name, self._settings.state_dir):
-                    self._report(unreported.topic, committed)
-                    tell(self._context, unreported.topic, self._settings, unreported.catalogs)
-                    self._compare(unreported)
+                    self._report(unreported, committed)
             except TableflowError as error:  # the rows are committed, whatever happens here
                 self._context.log.warning(f"{name} could not be reported: {error}")
 
-    def _report(self, topic: Topic, committed: Committed) -> None:
+    def _report(self, unreported: _Unreported, committed: Committed) -> None:
+        topic, catalog = unreported.topic, self._tableflow.catalog
         key = table_key(topic, self._settings.namespace)
-        version = self._delta_version(key, topic)
-        windows = changed_windows(self._context, topic, self._tableflow.catalog, committed, version)
+        is_full = time.monotonic() >= unreported.full_due
+        version = self._delta_version(key, topic, is_full)
+        windows = changed_windows(self._context, topic, catalog, committed, version)
         for window, about in windows.items():
             self._log_event(dg.AssetMaterialization(key, partition=window, metadata=about))
-        report_dead_letters(self._context, topic, self._tableflow.catalog, committed)
+        if is_full or committed.dead_letters or committed.skipped:
+            report_dead_letters(self._context, topic, catalog, committed)
+        for status in unreported.catalogs:
+            self._log_check(published(key, status), is_full)
+        if is_full:
+            unreported.full_due = time.monotonic() + FULL_EVERY_SECONDS
+            self._log_event(exactly_once_evaluation(topic, self._tableflow, whole_log=False))
 
-    def _compare(self, unreported: _Unreported) -> None:
-        """The newest commit with its records, offset by offset; the job `verify` compares everything."""
-        now = time.monotonic()
-        if now >= unreported.comparison_due:
-            unreported.comparison_due = now + COMPARED_SECONDS
-            self._log_event(
-                exactly_once_evaluation(unreported.topic, self._tableflow, whole_log=False)
-            )
-
-    def _delta_version(self, key: dg.AssetKey, topic: Topic) -> int:
+    def _delta_version(self, key: dg.AssetKey, topic: Topic, is_full: bool) -> int:
         if "delta" not in topic.formats:
             return NO_DELTA_VERSION
         evaluation = mirror_evaluation(key, topic, self._tableflow.catalog)
-        self._log_event(evaluation)
+        self._log_check(evaluation, is_full)
         return version_in(evaluation)
+
+    def _log_check(self, evaluation: dg.AssetCheckEvaluation, is_full: bool) -> None:
+        """What has not changed is said now and then only."""
+        check = (evaluation.asset_key, evaluation.check_name)
+        if is_full or self._passed.get(check) != evaluation.passed:
+            self._log_event(evaluation)
+        self._passed[check] = evaluation.passed
 
     def _log_event(self, event: Any) -> None:  # its type hints do not know evaluations
         self._context.log_event(event)

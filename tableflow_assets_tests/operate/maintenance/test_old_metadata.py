@@ -24,7 +24,7 @@ from tableflow_assets.publish.marks import mark_of, write_mark
 from tableflow_assets.settings.settings import Topic
 from tableflow_assets.stack.seaweed import SeaweedServer
 from tableflow_assets.table.handle import TableHandle
-from tableflow_assets.table.layout import (
+from tableflow_assets.table.metadata_log import (
     SHORT_METADATA_LOG,
     VERSIONS_IN_LOG,
 )
