@@ -16,7 +16,7 @@ class Pace:
     workers: int = 2
     look_seconds: float = 0.5
     turn_seconds: float = 20.0  # then another topic's turn comes, whatever is left to read
-    rest: float = 0.5
+    rest: float = 1.0
     idle_seconds: float = 60.0  # without anything new, before it ends
     discover_seconds: float = 10.0
     # A turn that takes this long is not waited for any more: its worker is replaced.
