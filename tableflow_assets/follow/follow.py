@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 
-from tableflow_assets.base.errors import ServerUnreachable, TableflowError
+from tableflow_assets.base.errors import ServerUnreachable, Suspended, TableflowError
 from tableflow_assets.base.faults import OF_ALL
 from tableflow_assets.follow.backlog import Backlog
 from tableflow_assets.follow.pace import Pace
@@ -24,6 +24,7 @@ SPARK = "Spark Connect"
 WITHOUT_ANSWER_SECONDS = 2.0
 GUESS_SECONDS = 5.0
 TAKEN_SECONDS = 1.0  # before a table that another run works on is tried again
+SUSPENDED_SECONDS = 10.0  # before looking again whether somebody has resumed a topic
 FAILURES_BEFORE_GIVING_UP = 3
 FINISH_SECONDS = 60.0  # for turns under way, once it is over
 
@@ -147,6 +148,8 @@ class _Loop:
                 self._last_work = now
             if turn.is_taken:
                 followed.not_before = now + TAKEN_SECONDS
+            elif isinstance(turn.error, Suspended):
+                followed.not_before = now + SUSPENDED_SECONDS
             elif turn.error is not None:
                 followed.failures += 1
                 followed.not_before = now + self._pace.wait_after(followed.failures)
@@ -157,7 +160,7 @@ class _Loop:
 
     def _judge(self, turn: Turn, now: float) -> None:
         """One topic's failure is its own; but if nothing succeeds, it is a server's, or ours."""
-        if turn.error is None:
+        if turn.error is None or isinstance(turn.error, Suspended):
             self._failures, self._last_success = 0, now
             return
         if isinstance(turn.error, ServerUnreachable) and turn.error.server == SPARK:

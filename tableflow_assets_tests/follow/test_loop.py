@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tableflow_assets.base.errors import ServerUnreachable, TableflowError
+from tableflow_assets.base.errors import ServerUnreachable, Suspended, TableflowError
 from tableflow_assets.follow import follow as loop
 from tableflow_assets.follow import pace as paces
 from tableflow_assets.follow.follow import follow
@@ -31,6 +31,10 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def refuse() -> None:
     raise TableflowError("this topic cannot be read")
+
+
+def suspended() -> None:
+    raise Suspended("5 offsets expired")
 
 
 def crash() -> None:
@@ -79,6 +83,22 @@ def test_a_topic_that_fails_is_tried_again_later_and_the_others_do_not_notice(
     assert script.committed == {"fine": 20}
     assert set(errors) == {"broken"}
     assert 2 <= script.turns.count("broken") < script.turns.count("fine")
+
+
+def test_a_suspended_topic_is_no_failure_and_goes_on_soon_after_it_was_resumed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop, "SUSPENDED_SECONDS", 0.05)
+    monkeypatch.setattr(paces, "FIRST_WAIT_SECONDS", 60.0)
+    script = Script(tmp_path, {"a": 1}, faults={"a": suspended})
+
+    def resume(_: Turn) -> None:
+        if len(script.turns) == 5:
+            del script.faults["a"]
+
+    pace = Pace(**{**vars(QUICK), "patience_seconds": 0.0, "idle_seconds": 2})
+    follow(script.tableflow, pace=pace, on_turn=resume)
+    assert script.committed == {"a": 1}
 
 
 def test_a_first_load_of_hours_shares_with_the_others(tmp_path: Path) -> None:
