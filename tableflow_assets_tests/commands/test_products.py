@@ -21,6 +21,7 @@ from tableflow_assets.settings.settings import Settings, load_settings
 from tableflow_assets.stack import connections
 from tableflow_assets.tableflow import Tableflow
 from tableflow_assets_tests.commands.conftest import Answer, Command
+from tableflow_assets_tests.product.broken_sql import WRONG_COLUMN
 from tableflow_assets_tests.support.crashes import break_the_look_at
 from tableflow_assets_tests.support.kafka_topics import KafkaTopic
 
@@ -151,22 +152,6 @@ def test_a_product_that_crashes_is_named_and_the_others_are_done(
     ran = in_shop("products", "run", "--json")
     assert (ran.code, "unique_payments: Unforeseen KeyError" in ran.err) == (1, True)
     assert "bookings_with_watermark" in {one["product"] for one in ran.json}
-
-
-WRONG_COLUMN = """/*
-description: All payments.
-key: [order_id]
-event_time: ts
-lateness: 5 seconds
-mode: upsert
-changes: {payments: {order_id: order_id}}
-*/
-SELECT
-  order_id,
-  amont,
-  ts
-FROM LAST_ROW(payments, order_id)
-"""
 
 
 @on_stack

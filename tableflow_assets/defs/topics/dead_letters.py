@@ -1,6 +1,6 @@
 """A topic's dead letters in Dagster: an asset next to the topic's table, and a check of their rate."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import dagster as dg
@@ -13,7 +13,7 @@ from tableflow_assets.defs.resources import IcebergCatalogResource
 from tableflow_assets.lake.catalog import RestCatalog
 from tableflow_assets.pipeline import Committed
 from tableflow_assets.settings.settings import Settings, Topic
-from tableflow_assets.table.letters.read import letters_of, newest_run
+from tableflow_assets.table.letters.read import LetterClass, letters_of, newest_run
 
 RATE_CHECK_NAME = "dead_letter_rate"
 
@@ -61,8 +61,10 @@ def dead_letter_rate_check(topic: Topic, settings: Settings) -> dg.AssetChecksDe
         has_rows = table is not None and table.current_snapshot() is not None
         run = newest_run(client, topic, table) if table is not None and has_rows else None
         letters, offsets = (run.letters, run.offsets) if run else ({}, 0)
-        waiting = _waiting(client, topic, table) if table is not None and has_rows else 0
-        return check_result(_evaluation(key, topic, letters, offsets, waiting))
+        classes = (
+            letters_of(client, topic, table).classes() if table is not None and has_rows else ()
+        )
+        return check_result(_evaluation(key, topic, letters, offsets, _waiting(classes)))
 
     return dead_letter_rate
 
@@ -83,12 +85,13 @@ def report_dead_letters(
         return
     by_class: Mapping[str, int] = {}
     table = _committed_table(catalog, topic)
+    classes = letters_of(catalog, topic, table).classes()
     if dead:
         by_class = _of_run(catalog, topic, table, dead)
-        about = _materialized(catalog, topic, table, done)
+        about = _materialized(topic, classes, done)
         context.log_event(dg.AssetMaterialization(asset_key=key, metadata=about))
     # Any: the type hints of `log_event` do not know evaluations.
-    evaluation: Any = _evaluation(key, topic, by_class, records, _waiting(catalog, topic, table))
+    evaluation: Any = _evaluation(key, topic, by_class, records, _waiting(classes))
     context.log_event(evaluation)
 
 
@@ -99,9 +102,8 @@ def _committed_table(catalog: RestCatalog, topic: Topic) -> Table:
     return table
 
 
-def _waiting(catalog: RestCatalog, topic: Topic, table: Table) -> int:
+def _waiting(classes: Sequence[LetterClass]) -> int:
     """All that wait to be replayed, whichever run has found them."""
-    classes = letters_of(catalog, topic, table).classes()
     return sum(error_class.waiting for error_class in classes)
 
 
@@ -112,9 +114,8 @@ def _of_run(catalog: RestCatalog, topic: Topic, table: Table, dead: int) -> Mapp
 
 
 def _materialized(
-    catalog: RestCatalog, topic: Topic, table: Table, committed: Committed
+    topic: Topic, classes: Sequence[LetterClass], committed: Committed
 ) -> dict[str, Any]:
-    classes = letters_of(catalog, topic, table).classes()
     records = [
         dg.TableRecord(
             {
@@ -132,7 +133,7 @@ def _materialized(
         "dagster/row_count": sum(error_class.letters for error_class in classes),
         "dead_letters": committed.dead_letters,
         "skipped": committed.skipped,
-        "waiting": sum(error_class.waiting for error_class in classes),
+        "waiting": _waiting(classes),
         "by_class": dg.MetadataValue.table(records) if records else "none",
         "replay": dg.MetadataValue.md(f"`tableflow dead-letters replay {topic.name}`"),
     }

@@ -15,21 +15,7 @@ from tableflow_assets.settings.settings import Settings, TopicOptions
 from tableflow_assets.stack.stack import Stack
 from tableflow_assets_tests.defs.dagster_world import day
 from tableflow_assets_tests.defs.products.world import Shop
-
-WRONG_COLUMN = """/*
-description: All payments.
-key: [order_id]
-event_time: ts
-lateness: 5 seconds
-mode: upsert
-changes: {payments: {order_id: order_id}}
-*/
-SELECT
-  order_id,
-  amont,
-  ts
-FROM LAST_ROW(payments, order_id)
-"""
+from tableflow_assets_tests.product.broken_sql import WRONG_COLUMN
 
 
 def test_definitions_load_and_a_run_of_the_broken_product_says_why(
