@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,6 +12,7 @@ from tableflow_assets.commands.show import json_option
 from tableflow_assets.settings.settings import load_settings
 
 if TYPE_CHECKING:
+    from tableflow_assets.follow.products import ProductTurn
     from tableflow_assets.follow.turn import Turn
 
 
@@ -24,13 +25,14 @@ if TYPE_CHECKING:
     help="End once nothing has come for so long. Default: stay until Ctrl-C.",
 )
 @click.option(
-    "--workers", type=click.IntRange(min=1), default=2, show_default=True, help="Tables at a time."
+    "--workers", type=click.IntRange(min=1), default=2, show_default=True, help="Topics at a time."
 )
 @json_option
 def follow(topics: tuple[str, ...], idle: float | None, workers: int, as_json: bool) -> None:
     """Stay with the logs, and commit what comes to all tables, or to these, again and again.
 
-    Prints a line for every commit; with --json, an object. May run beside Dagster's own runs.
+    Brings products up to date too, unless topics are named. Prints a line for every commit; with --json, an
+    object. May run beside Dagster's own runs.
     """
     from tableflow_assets.follow.follow import follow as follow_logs
     from tableflow_assets.follow.pace import Pace
@@ -43,27 +45,38 @@ def follow(topics: tuple[str, ...], idle: float | None, workers: int, as_json: b
         topics=topics,
         run_id="cli",
         pace=pace,
-        on_turn=_print_json if as_json else _print,
+        on_turn=lambda turn: _tell(turn, _about_topic(turn) if as_json else None),
+        on_product_turn=lambda turn: _tell(turn, _about_product(turn) if as_json else None),
     )
     click.echo(f"It ends: {why}.", err=True)
 
 
-def _print(turn: Turn) -> None:
-    warn_of_failures(turn.topic.name, turn.catalogs)
-    if turn.committed.snapshots:
-        click.echo(f"{turn.topic.name}: {turn.committed} in {turn.seconds:.2f} s")
+def _tell(turn: Turn | ProductTurn, report: dict[str, Any] | None) -> None:
+    """``report``: instead of a line for people."""
+    if report is not None:
+        if turn.has_committed or turn.error:
+            end = {"seconds": round(turn.seconds, 3), "error": str(turn.error or "") or None}
+            click.echo(json.dumps(report | end))
+        return
+    warn_of_failures(turn.name, turn.catalogs)
+    if turn.has_committed:
+        click.echo(f"{turn.name}: {turn.summary}")
     if turn.error is not None:
-        click.secho(f"{turn.topic.name}: {turn.error}", fg="red", err=True)
+        click.secho(f"{turn.name}: {turn.error}", fg="red", err=True)
 
 
-def _print_json(turn: Turn) -> None:
-    report = {
-        "topic": turn.topic.name,
+def _about_topic(turn: Turn) -> dict[str, Any]:
+    return {
+        "topic": turn.name,
         "rows": turn.committed.rows,
         "dead_letters": turn.committed.dead_letters + turn.committed.skipped,
         "commits": len(turn.committed.snapshots),
-        "seconds": round(turn.seconds, 3),
-        "error": str(turn.error) if turn.error else None,
     }
-    if turn.committed.snapshots or turn.error:
-        click.echo(json.dumps(report))
+
+
+def _about_product(turn: ProductTurn) -> dict[str, Any]:
+    return {
+        "product": turn.name,
+        "rows_added": turn.result.rows_added,
+        "rows_removed": turn.result.rows_removed,
+    }

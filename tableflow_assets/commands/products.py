@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -70,11 +71,15 @@ def _state(status: ProductStatus) -> str:
     inputs = ", ".join(status.behind)
     texts = {
         "current": "up to date",
-        "behind": f"behind {inputs}" if inputs else status.reason,
+        "behind": f"behind {inputs} ({_seconds(status)} s)" if inputs else status.reason,
         "no_table": "no table yet",
         "waiting": f"waits for {inputs}",
     }
     return texts.get(status.state, status.state)
+
+
+def _seconds(status: ProductStatus) -> int:
+    return round(status.lag(datetime.now(UTC)).total_seconds())
 
 
 @products.command()

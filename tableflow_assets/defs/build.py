@@ -9,6 +9,7 @@ import dagster as dg
 
 from tableflow_assets.defs.catalogs.assets import catalog_asset, catalog_checks
 from tableflow_assets.defs.catalogs.unpublished_tables import unpublished_tables_sensor
+from tableflow_assets.defs.follow.job import follow_job
 from tableflow_assets.defs.maintenance.check import maintenance_check
 from tableflow_assets.defs.maintenance.jobs import maintenance_jobs, maintenance_schedules
 from tableflow_assets.defs.maintenance.old_runs import Ours
@@ -30,7 +31,6 @@ from tableflow_assets.defs.topics.assets import table_asset, topic_asset
 from tableflow_assets.defs.topics.checks import exactly_once_check, not_suspended_check
 from tableflow_assets.defs.topics.dead_letters import dead_letter_asset, dead_letter_rate_check
 from tableflow_assets.defs.topics.delta_mirror import delta_mirror_check
-from tableflow_assets.defs.topics.follow_job import follow_job
 from tableflow_assets.defs.topics.new_offsets import new_offsets_sensor
 from tableflow_assets.defs.topics.schema_changes import schema_changes_sensor
 from tableflow_assets.defs.topics.schema_fits import schema_fits_check
@@ -95,7 +95,7 @@ def build_definitions(settings: Settings) -> dg.Definitions:
         assets=assets,
         asset_checks=checks,
         jobs=[
-            follow_job(settings),
+            follow_job(settings, windows),
             verify_job(of_topics, comparisons),
             *maintenance_jobs(tables, settings),
             *([check_products_job(of_products)] if products else []),

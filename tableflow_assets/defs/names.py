@@ -13,6 +13,7 @@ SUSPENSION_CHECK_NAME = "not_suspended"
 MAINTENANCE_CHECK_NAME = "maintenance"
 MIRROR_CHECK_NAME = "delta_mirror"
 RECOMPUTED_CHECK_NAME = "recomputed_equals"
+FOLLOWS_CHECK_NAME = "follows_inputs"
 
 
 def topic_key(topic: Topic) -> dg.AssetKey:

@@ -14,8 +14,9 @@ from tableflow_assets.base.errors import ServerUnreachable, Suspended, Tableflow
 from tableflow_assets.base.faults import OF_ALL
 from tableflow_assets.follow.backlog import Backlog
 from tableflow_assets.follow.pace import Pace
-from tableflow_assets.follow.turn import Turn
-from tableflow_assets.follow.workers import Permit, Workers, always
+from tableflow_assets.follow.products import FollowedProducts, OnProductTurn
+from tableflow_assets.follow.turn import Turn, take_turn
+from tableflow_assets.follow.workers import Limits, Permit, Workers, always
 from tableflow_assets.settings.settings import Topic
 from tableflow_assets.tableflow import Tableflow
 
@@ -26,7 +27,7 @@ GUESS_SECONDS = 5.0
 TAKEN_SECONDS = 1.0  # before a table that another run works on is tried again
 SUSPENDED_SECONDS = 10.0  # before looking again whether somebody has resumed a topic
 FAILURES_BEFORE_GIVING_UP = 3
-FINISH_SECONDS = 60.0  # for turns under way, once it is over
+FINISH_SECONDS = 60.0  # for topics' turns under way, once it is over
 
 
 def follow(
@@ -38,17 +39,26 @@ def follow(
     pace: Pace | None = None,
     permit: Permit = always,
     on_turn: OnTurn = lambda _: None,
+    on_product_turn: OnProductTurn = lambda _: None,
     is_over: Callable[[], bool] = lambda: False,
 ) -> str:
     """Bring the tables up to the log again and again; return why it ended.
 
-    ``topics``: all that the settings and the cluster know if none is named. ``first``: those whose turn
-    comes before that of topics of which nothing is known yet. ``is_over``: asked at every look.
-    Raises what the last turn failed with, if no turn has succeeded for a while.
+    ``topics``: all that the settings and the cluster know, and the products, if none is named. ``first``:
+    those whose turn comes before that of topics of which nothing is known yet. ``is_over``: asked at every
+    look. Raises what the last turn failed with, if no topic's turn has succeeded for a while.
     """
     pace = pace or Pace()
-    workers = Workers(make_tableflow, pace, run_id, permit)
-    loop = _Loop(make_tableflow(), tuple(topics), set(first), pace, workers, on_turn)
+    names, tableflow = tuple(topics), make_tableflow()
+    products = FollowedProducts(
+        () if names else tableflow.products, make_tableflow, pace, run_id, permit, on_product_turn
+    )
+    workers = Workers[Topic, Turn](
+        make_tableflow,
+        lambda tableflow, topic: take_turn(tableflow, topic, permit, run_id, pace.turn_seconds),
+        Limits(pace.workers, pace.rest, pace.hung_seconds),
+    )
+    loop = _Loop(tableflow, names, set(first), pace, workers, products, on_turn)
     return loop.run(is_over)
 
 
@@ -73,11 +83,13 @@ class _Loop:
         names: tuple[str, ...],
         first: set[str],
         pace: Pace,
-        workers: Workers,
+        workers: Workers[Topic, Turn],
+        products: FollowedProducts,
         on_turn: OnTurn,
     ) -> None:
         self._tableflow, self._names, self._first = tableflow, names, first
         self._pace, self._workers, self._on_turn = pace, workers, on_turn
+        self._products = products
         self._followed: dict[str, _Followed] = {}
         self._next_discovery = self._next_look = 0.0
         self._last_work = self._last_success = self._last_look = time.monotonic()
@@ -86,14 +98,15 @@ class _Loop:
     def run(self, is_over: Callable[[], bool]) -> str:
         while True:
             self._settle(self._workers.collect(timeout=self._pace.look_seconds / 5))
+            self._settle_products()
             now = time.monotonic()
             if is_over():
                 self._finish()
                 return "it was asked to end"
             if now >= self._next_look:
                 self._try_to_look(now)
-            is_waiting = self._give_turns(now)
-            is_idle = not is_waiting and not self._workers.busy
+            is_waiting = any([self._give_turns(now), self._products.give_turns(now)])
+            is_idle = not is_waiting and not self._workers.busy and not self._products.is_busy
             if is_idle and now >= self._last_work + self._pace.idle_seconds:
                 return f"nothing came for {self._pace.idle_seconds:.0f} s"
 
@@ -144,8 +157,10 @@ class _Loop:
             followed.last_turn = now
             if turn.offsets is not None:
                 followed.backlog.settle(turn.offsets)
-            if turn.committed.snapshots or not turn.is_complete:
+            if turn.has_committed or not turn.is_complete:
                 self._last_work = now
+            if turn.has_committed:
+                self._products.note_change(turn.topic.table, now)
             if turn.is_taken:
                 followed.not_before = now + TAKEN_SECONDS
             elif isinstance(turn.error, Suspended):
@@ -158,23 +173,37 @@ class _Loop:
             self._on_turn(turn)
             self._judge(turn, now)
 
+    def _settle_products(self) -> None:
+        for turn in self._products.settle():
+            if turn.has_committed:
+                self._last_work = time.monotonic()
+            _end_without_spark(turn.error)
+
     def _judge(self, turn: Turn, now: float) -> None:
         """One topic's failure is its own; but if nothing succeeds, it is a server's, or ours."""
         if turn.error is None or isinstance(turn.error, Suspended):
             self._failures, self._last_success = 0, now
             return
-        if isinstance(turn.error, ServerUnreachable) and turn.error.server == SPARK:
-            raise turn.error  # a restarted server has forgotten the session; the next process gets one
+        _end_without_spark(turn.error)
         self._failures += 1
         is_patient = now < self._last_success + self._pace.patience_seconds
         if self._failures >= FAILURES_BEFORE_GIVING_UP and not is_patient:
             raise _all_failed(turn.error, self._failures)
 
     def _finish(self) -> None:
-        """Let turns that are under way come to their end."""
+        """Let turns that are under way come to their end: what a product has computed would be lost."""
         deadline = time.monotonic() + FINISH_SECONDS
-        while self._workers.busy - set(self._workers.hung()) and time.monotonic() < deadline:
+        while self._workers.busy - self._workers.hung() and time.monotonic() < deadline:
             self._settle(self._workers.collect(timeout=0.5))
+        while self._products.is_busy:
+            time.sleep(0.1)
+            self._settle_products()
+
+
+def _end_without_spark(error: TableflowError | None) -> None:
+    """A restarted server has forgotten the session; the next process gets one."""
+    if isinstance(error, ServerUnreachable) and error.server == SPARK:
+        raise error
 
 
 def _all_failed(error: TableflowError, times: int) -> TableflowError:

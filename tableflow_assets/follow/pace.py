@@ -11,6 +11,8 @@ FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS = 5.0, 300.0  # before a topic that fai
 class Pace:
     """``rest``: a worker rests after a turn for this share of its time. That gathers records into fewer,
     larger commits, and leaves a part of the machine to queries. A topic with more to read gets no rest.
+
+    Products have workers of their own, so that a long computation keeps no record waiting.
     """
 
     workers: int = 2
@@ -22,6 +24,12 @@ class Pace:
     # A turn that takes this long is not waited for any more: its worker is replaced.
     hung_seconds: float = 1800.0
     patience_seconds: float = 60.0  # without a single success while turns fail, before it gives up
+    products: int = 1  # at a time
+    products_rest: float = 2.0
+    products_look_seconds: float = (
+        60.0  # before products of which nothing was heard are looked at again
+    )
+    products_hung_seconds: float = 3600.0
 
     def wait_after(self, failures: int) -> float:
         return min(FIRST_WAIT_SECONDS * 2.0 ** (failures - 1), LONGEST_WAIT_SECONDS)

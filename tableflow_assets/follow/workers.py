@@ -8,85 +8,100 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
 
-from tableflow_assets.base.errors import Unforeseen
-from tableflow_assets.follow.pace import Pace
-from tableflow_assets.follow.turn import Turn, take_turn
-from tableflow_assets.settings.settings import Topic
+from tableflow_assets.settings.managed_table import ManagedTable
 from tableflow_assets.tableflow import Tableflow
 
 # Yields whether the table may be worked on now: a run that somebody has launched by hand goes first.
-Permit = Callable[[Topic], AbstractContextManager[bool]]
+Permit = Callable[[ManagedTable], AbstractContextManager[bool]]
 
 
-def always(_: Topic) -> AbstractContextManager[bool]:
+def always(_: ManagedTable) -> AbstractContextManager[bool]:
     return nullcontext(True)
 
 
+class Subject(Protocol):
+    """What a turn is about: a topic, or a product."""
+
+    @property
+    def name(self) -> str: ...
+
+
+class Outcome(Protocol):
+    """``is_work_done``: it changed the table, and left nothing to do; only then does its worker rest."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def seconds(self) -> float: ...
+    @property
+    def is_work_done(self) -> bool: ...
+
+
+SubjectT = TypeVar("SubjectT", bound=Subject)
+OutcomeT = TypeVar("OutcomeT", bound=Outcome)
+
+
 @dataclass(frozen=True)
-class _Running:
-    topic: Topic
-    since: float
+class Limits:
+    """``rest``: for this share of its turn's time, a worker rests afterwards."""
+
+    workers: int
+    rest: float
+    hung_seconds: float  # a turn that takes this long is not waited for any more
 
 
-class Workers:
+class Workers(Generic[SubjectT, OutcomeT]):
     """Only the loop's thread calls it. The threads are daemons: one that hangs keeps no process alive."""
 
     def __init__(
         self,
         make_tableflow: Callable[[], Tableflow],
-        pace: Pace,
-        run_id: str,
-        permit: Permit = always,
+        take_turn: Callable[[Tableflow, SubjectT], OutcomeT],
+        limits: Limits,
     ) -> None:
-        self._make, self._pace, self._run_id, self._permit = make_tableflow, pace, run_id, permit
-        self._running: dict[str, _Running] = {}
+        """``take_turn`` raises nothing."""
+        self._make, self._take_turn, self._limits = make_tableflow, take_turn, limits
+        self._running: dict[str, float] = {}  # since when
         self._resting: list[float] = []  # until when; a resting worker is not free
-        self._done: queue.Queue[tuple[Tableflow, Turn]] = queue.Queue()
+        self._done: queue.Queue[tuple[Tableflow, OutcomeT]] = queue.Queue()
         self._idle: list[Tableflow] = []  # with connections of their own: clients serve one thread
 
     @property
     def busy(self) -> set[str]:
         return set(self._running)
 
-    def hung(self) -> list[str]:
-        limit = time.monotonic() - self._pace.hung_seconds
-        return [name for name, running in self._running.items() if running.since < limit]
+    def hung(self) -> set[str]:
+        limit = time.monotonic() - self._limits.hung_seconds
+        return {name for name, since in self._running.items() if since < limit}
 
     def has_room(self) -> bool:
         now = time.monotonic()
         self._resting = [until for until in self._resting if until > now]
         taken = len(self._running) - len(self.hung()) + len(self._resting)
-        return taken < self._pace.workers
+        return taken < self._limits.workers
 
-    def start(self, topic: Topic) -> None:
+    def start(self, subject: SubjectT) -> None:
         tableflow = self._idle.pop() if self._idle else self._make()
-        self._running[topic.name] = _Running(topic, time.monotonic())
-        name = f"follow-{topic.table}"
-        threading.Thread(target=self._turn, args=(tableflow, topic), name=name, daemon=True).start()
+        self._running[subject.name] = time.monotonic()
+        threading.Thread(
+            target=self._turn, args=(tableflow, subject), name=f"follow-{subject.name}", daemon=True
+        ).start()
 
-    def collect(self, timeout: float) -> list[Turn]:
+    def collect(self, timeout: float) -> list[OutcomeT]:
         """The turns that have ended; waits for one, but no longer than this."""
-        turns: list[Turn] = []
+        outcomes: list[OutcomeT] = []
         while True:
             try:
-                tableflow, turn = self._done.get(timeout=0 if turns else timeout)
+                tableflow, outcome = self._done.get(timeout=0 if outcomes else timeout)
             except queue.Empty:
-                return turns
-            self._running.pop(turn.topic.name, None)
+                return outcomes
+            self._running.pop(outcome.name, None)
             self._idle.append(tableflow)
-            if turn.is_complete and turn.committed.snapshots:
-                self._resting.append(time.monotonic() + turn.seconds * self._pace.rest)
-            turns.append(turn)
+            if outcome.is_work_done:
+                self._resting.append(time.monotonic() + outcome.seconds * self._limits.rest)
+            outcomes.append(outcome)
 
-    def _turn(self, tableflow: Tableflow, topic: Topic) -> None:
-        try:
-            with self._permit(topic) as is_free:
-                if is_free:
-                    pipeline = tableflow.pipeline(topic)
-                    turn = take_turn(pipeline, self._run_id, self._pace.turn_seconds)
-                else:
-                    turn = Turn(topic, is_taken=True)
-        except Exception as error:  # a thread that ends silently would keep its topic busy for ever
-            turn = Turn(topic, error=Unforeseen(topic.name, error, None))
-        self._done.put((tableflow, turn))
+    def _turn(self, tableflow: Tableflow, subject: SubjectT) -> None:
+        self._done.put((tableflow, self._take_turn(tableflow, subject)))

@@ -65,6 +65,28 @@ class RunResult:
     def did_nothing(self) -> bool:
         return self.snapshot is None
 
+    def __str__(self) -> str:
+        if self.did_nothing:
+            return "nothing has changed in what it reads"
+        values = "all of it" if self.values_affected is None else f"{self.values_affected} values"
+        return f"{values} computed again: {self.rows_added} rows came, {self.rows_removed} went"
+
+    def and_then(self, later: RunResult) -> RunResult:
+        """What both did, one after the other; neither did nothing."""
+        is_all = self.values_affected is None or later.values_affected is None
+        days = sorted({*self.windows, *later.windows})
+        return RunResult(
+            rows_added=self.rows_added + later.rows_added,
+            rows_removed=self.rows_removed + later.rows_removed,
+            windows={day: self.windows.get(day, 0) + later.windows.get(day, 0) for day in days},
+            snapshot=later.snapshot,
+            values_affected=None
+            if is_all
+            else (self.values_affected or 0) + (later.values_affected or 0),
+            inputs=later.inputs,
+            catalogs=later.catalogs or self.catalogs,
+        )
+
 
 @dataclass(frozen=True)
 class Runner(TableHandle):

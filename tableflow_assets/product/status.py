@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from pyiceberg.table import Table
@@ -27,21 +28,27 @@ CHANGES = (
 class ProductStatus:
     """``state``: current, behind, no_table, waiting or error; for an error, ``reason`` says why.
 
-    ``behind``: the inputs that have changed; if waiting, those that have no table yet.
+    ``behind``: the inputs that have changed; if waiting, those that have no table yet. ``behind_since``:
+    when the oldest change that the product lacks was committed.
     """
 
     product: str
     state: str
     behind: tuple[str, ...] = ()
+    behind_since: datetime | None = None
     reason: str = ""
     rows: int = 0
     files: int = 0
     last_commit: datetime | None = None
     inputs: tuple[str, ...] = ()
 
+    def lag(self, now: datetime) -> timedelta:
+        return now - self.behind_since if self.behind_since else timedelta()
+
     def to_json(self) -> dict[str, object]:
         return asdict(self) | {
-            "last_commit": self.last_commit.isoformat() if self.last_commit else None
+            "behind_since": self.behind_since.isoformat() if self.behind_since else None,
+            "last_commit": self.last_commit.isoformat() if self.last_commit else None,
         }
 
 
@@ -59,13 +66,21 @@ def product_status(catalog: RestCatalog, product: Product, state_dir: Path) -> P
 
 def has_changed(table: Table, since: int | None) -> bool:
     """Whether rows were added or removed; also True if ``since`` is no longer an ancestor."""
+    return next(_changes(table, since), None) is not None
+
+
+def _changes(table: Table, since: int | None) -> Iterator[int]:
+    """When rows were added or removed after the snapshot ``since``, in ms, the newest first.
+
+    If it is no longer an ancestor, whatever the table holds counts as changed.
+    """
     head = table.current_snapshot()
     for snapshot in ancestors(table, head) if head else ():
         if snapshot.snapshot_id == since:
-            return False
+            return
         if not is_compaction(snapshot) and any(total(snapshot, name) for name in CHANGES):
-            return True
-    return True
+            yield snapshot.timestamp_ms
+    yield head.timestamp_ms if head else 0
 
 
 def _product_status(
@@ -82,19 +97,26 @@ def _product_status(
         return ProductStatus(product.name, state, behind=without, inputs=inputs)
     ledger = read_ledger(itself)
     snapshots = ledger.entry.inputs
-    behind = tuple(
-        source.name
+    changes = {
+        source.name: list(_changes(table, snapshots.get(source.table)))
         for source, table in tables
-        if table is not None and has_changed(table, snapshots.get(source.table))
-    )
+        if table is not None
+    }
+    behind = tuple(name for name, moments in changes.items() if moments)
+    oldest = min((min(moments) for moments in changes.values() if moments), default=None)
     is_other_sql = ledger.entry.statement != product.definition.version
     return ProductStatus(
         product=product.name,
         state="behind" if behind or is_other_sql else "current",
         behind=behind,
+        behind_since=_moment(oldest) if oldest is not None else None,
         reason="its SQL has changed since it was computed" if is_other_sql else "",
         rows=rows_in(head),
         files=total_now(itself, "total-data-files"),
-        last_commit=datetime.fromtimestamp(ledger.committed_at_ms / 1000, UTC),
+        last_commit=_moment(ledger.committed_at_ms),
         inputs=inputs,
     )
+
+
+def _moment(milliseconds: int) -> datetime:
+    return datetime.fromtimestamp(milliseconds / 1000, UTC)

@@ -20,9 +20,9 @@ from tableflow_assets import build_definitions
 from tableflow_assets.defs.names import table_key
 from tableflow_assets.defs.our_runs import RUN_TAG
 from tableflow_assets.defs.partitions import current_window
+from tableflow_assets.defs.staying import LAUNCHER, OP_NAME
 from tableflow_assets.defs.topics.new_offsets import new_offsets_sensor
 from tableflow_assets.defs.topics.schema_changes import schema_changes_sensor
-from tableflow_assets.defs.topics.staying import LAUNCHER, OP_NAME
 from tableflow_assets.lake.catalog import RestCatalog
 from tableflow_assets.settings.settings import Settings, Topic
 from tableflow_assets.source.discovery import known_topics, remember

@@ -1,4 +1,4 @@
-"""Topics, log and pipelines that follow a script: for the loop's own decisions, without a server."""
+"""Topics, products, log and pipelines that follow a script: what the loop decides, without a server."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
+from tableflow_assets.base.errors import InputMissing
 from tableflow_assets.pipeline import Committed
+from tableflow_assets.product.products import Product
+from tableflow_assets.product.runner import RunResult
 from tableflow_assets.settings.settings import Settings, Topic, TopicOptions
 from tableflow_assets.source.log import TopicIdentity
 from tableflow_assets.source.plan import OffsetRange, Plan
@@ -27,6 +30,10 @@ class Script:
     turns: list[str] = field(default_factory=list)
     faults: dict[str, Callable[[], None]] = field(default_factory=dict)  # raised, or waited in
     lock: threading.Lock = field(default_factory=threading.Lock)
+    # Products by name, with the tables that each reads, and how many offsets it has taken in of them.
+    products: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    taken_in: dict[str, dict[str, int]] = field(default_factory=dict)
+    computing_seconds: float = 0.0
 
     def tableflow(self) -> Tableflow:
         return cast(Tableflow, _ScriptedTableflow(self))
@@ -36,11 +43,42 @@ class Script:
             0
         ]
 
+    def version_of(self, table: str) -> int:
+        if table in self.products:
+            return sum(self.taken_in.get(table, {}).values())
+        return self.committed.get(table, 0)
+
+    def scripted_products(self) -> tuple[Product, ...]:
+        made: dict[str, _ScriptedProduct] = {}
+        for name, tables in self.products.items():
+            inputs = tuple(_ScriptedInput(table) for table in tables)
+            upstream = tuple(made[table] for table in tables if table in made)
+            made[name] = _ScriptedProduct(name, inputs, upstream)
+        return cast(tuple[Product, ...], tuple(made.values()))
+
+
+@dataclass(frozen=True)
+class _ScriptedInput:
+    table: str
+
+
+@dataclass(frozen=True)
+class _ScriptedProduct:
+    name: str
+    inputs: tuple[_ScriptedInput, ...]
+    upstream: tuple[_ScriptedProduct, ...]
+
+    @property
+    def spec(self) -> _ScriptedInput:
+        return _ScriptedInput(self.name)
+
 
 class _ScriptedTableflow:
     def __init__(self, script: Script) -> None:
         self._script = script
         self.log = self
+        self.settings = Settings(state_dir=script.folder)
+        self.products = script.scripted_products()
 
     def topics(self, _: Iterable[str]) -> list[Topic]:
         return [self._script.topic(name) for name in self._script.ends]
@@ -50,6 +88,32 @@ class _ScriptedTableflow:
 
     def pipeline(self, topic: Topic) -> Any:
         return _ScriptedPipeline(topic, self._script)
+
+    def runner(self, product: _ScriptedProduct) -> Any:
+        return _ScriptedRunner(product, self._script)
+
+
+class _ScriptedRunner:
+    def __init__(self, product: _ScriptedProduct, script: Script) -> None:
+        self._product, self._script = product, script
+
+    def run(self, run_id: str) -> RunResult:
+        name, script = self._product.name, self._script
+        script.turns.append(name)
+        if fault := script.faults.get(name):
+            fault()
+        with script.lock:
+            inputs = {
+                source.table: script.version_of(source.table) for source in self._product.inputs
+            }
+        if not all(inputs.values()):
+            raise InputMissing("an input has no table yet", "wait")
+        if script.taken_in.get(name) == inputs:
+            return RunResult()
+        time.sleep(script.computing_seconds)
+        with script.lock:
+            script.taken_in[name] = inputs
+        return RunResult(rows_added=1, snapshot=len(script.turns))
 
 
 class _ScriptedPipeline:

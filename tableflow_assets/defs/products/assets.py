@@ -16,8 +16,8 @@ from tableflow_assets.defs.products.checks import known_evaluations, quality_eva
 from tableflow_assets.defs.products.metadata import (
     product_definition_metadata,
     product_description,
-    product_run_metadata,
 )
+from tableflow_assets.defs.products.windows import changed_windows, delta_of
 from tableflow_assets.defs.resources import IcebergCatalogResource
 from tableflow_assets.defs.topics.delta_mirror import mirror_evaluation
 from tableflow_assets.product.products import Product
@@ -85,13 +85,20 @@ class _Report:
         self._key = product_key(runner.product, namespace)
 
     def tell(self, result: RunResult) -> None:
-        table, _ = self._runner.table()
-        if table is None:
-            raise AssertionError(f"{self._product.name} was committed to and is not in the catalog")
         delta = self._delta()
-        about = product_run_metadata(self._product, self._namespace, table, result) | delta
-        self._tell_windows(about, result)
-        self._context.log.info(_summary(result))
+        launched = frozenset(self._context.partition_keys)
+        windows = changed_windows(
+            self._context, self._runner, self._namespace, self._windows, result, launched
+        )
+        for key, about in windows.items():
+            metadata = about | delta
+            if key in launched:
+                self._context.add_asset_metadata(metadata, partition_key=key)
+            else:  # windows that nobody launched but this run changed
+                self._context.log_event(
+                    dg.AssetMaterialization(self._key, metadata=metadata, partition=key)
+                )
+        self._context.log.info(str(result))
         for evaluation in self._evaluations(result):
             self._context.log_event(evaluation)
 
@@ -108,33 +115,4 @@ class _Report:
             return {}
         evaluation = mirror_evaluation(self._key, self._product.spec, self._runner.catalog)
         self._context.log_event(evaluation)
-        names = ("delta_version", "delta_path")
-        return {name: value for name, value in evaluation.metadata.items() if name in names}
-
-    def _tell_windows(self, about: Metadata, result: RunResult) -> None:
-        rows_changed: dict[str, int] = {}
-        for day, rows in result.windows.items():
-            key = self._windows.key(day)
-            rows_changed[key] = rows_changed.get(key, 0) + rows
-        launched_keys = set(self._context.partition_keys)
-        for key in launched_keys:
-            metadata: Metadata = about | {"rows_changed": rows_changed.get(key, 0)}
-            self._context.add_asset_metadata(metadata, partition_key=key)
-        # Windows that nobody launched but this run changed.
-        for key in sorted(rows_changed.keys() - launched_keys):
-            if not self._windows.definition.has_partition_key(key):
-                self._context.log.warning(
-                    f"{rows_changed[key]} rows are of the future, window {key}"
-                )
-                continue
-            metadata = about | {"rows_changed": rows_changed[key]}
-            self._context.log_event(
-                dg.AssetMaterialization(self._key, metadata=metadata, partition=key)
-            )
-
-
-def _summary(result: RunResult) -> str:
-    if result.did_nothing:
-        return "nothing has changed in what it reads"
-    values = "all of it" if result.values_affected is None else f"{result.values_affected} values"
-    return f"{values} computed again: {result.rows_added} rows came, {result.rows_removed} went"
+        return delta_of(evaluation)

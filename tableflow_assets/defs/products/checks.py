@@ -1,4 +1,4 @@
-"""The asset checks of a product: those in its header, and whether its rows match its SQL and inputs."""
+"""The asset checks of a product: those in its header, and whether it is what its SQL makes of its inputs."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -11,6 +11,7 @@ from tableflow_assets.base.errors import InputMissing
 from tableflow_assets.defs.connected import connected_runner
 from tableflow_assets.defs.names import RECOMPUTED_CHECK_NAME, product_key
 from tableflow_assets.defs.our_runs import RUN_TAG
+from tableflow_assets.defs.products.follows_inputs import follows_inputs_check
 from tableflow_assets.defs.products.metadata import finding_metadata, recheck_metadata
 from tableflow_assets.defs.resources import IcebergCatalogResource
 from tableflow_assets.product.products import Product
@@ -28,10 +29,10 @@ NO_ROWS = "There are no rows yet."
 
 
 def product_checks(product: Product, settings: Settings) -> list[dg.AssetChecksDefinition]:
-    recomputed_check = _recomputed_check(product, settings)
-    if not product.definition.header.checks:
-        return [recomputed_check]
-    return [_quality_checks(product, settings), recomputed_check]
+    checks = [_recomputed_check(product, settings), follows_inputs_check(product, settings)]
+    if product.definition.header.checks:
+        checks.append(_quality_checks(product, settings))
+    return checks
 
 
 def _quality_checks(product: Product, settings: Settings) -> dg.AssetChecksDefinition:

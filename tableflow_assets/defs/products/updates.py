@@ -1,4 +1,6 @@
-"""The sensor that keeps products up to date: it launches a run where inputs are ahead of a product.
+"""The sensor that keeps products up to date while no run stays with the logs, which does it itself.
+
+It launches a run where inputs are ahead of a product: after commits from elsewhere, and where all is quiet.
 
 Not Dagster's declarative automation, for two reasons. That goes by events, and would miss commits made on
 the command line, rollbacks and failed runs, all of which show in a product's ledger. And it requests runs
@@ -21,6 +23,7 @@ from tableflow_assets.defs.names import product_key
 from tableflow_assets.defs.our_runs import RUN_TAG, Config, in_one_process, is_under_way
 from tableflow_assets.defs.partitions import ProductWindows
 from tableflow_assets.defs.resources import IcebergCatalogResource
+from tableflow_assets.defs.staying import is_alive
 from tableflow_assets.lake.catalog import RestCatalog
 from tableflow_assets.product.products import Product
 from tableflow_assets.product.status import has_changed
@@ -77,6 +80,8 @@ def product_updates_sensor(
         context: dg.SensorEvaluationContext, tableflow_catalog: IcebergCatalogResource
     ) -> dg.SensorResult | dg.SkipReason:
         cursor, now = _read_cursor(context.cursor), time.time()
+        if is_alive(context.instance, now):
+            return dg.SkipReason("a run stays with the logs, and brings products up to date")
         if now < cursor.at + EVERY_SECONDS:
             return dg.SkipReason(f"at most one run in {EVERY_SECONDS} s")
         if is_under_way(context.instance, SENSOR_NAME):

@@ -25,8 +25,8 @@ from tableflow_assets.defs.names import table_key, topic_key
 from tableflow_assets.defs.our_runs import RUN_TAG
 from tableflow_assets.defs.reload import reload_definitions
 from tableflow_assets.defs.resources import IcebergCatalogResource, KafkaResource
+from tableflow_assets.defs.staying import JOB_NAME, LAUNCHER, OP_NAME, is_alive
 from tableflow_assets.defs.topics.checks import suspension_evaluation
-from tableflow_assets.defs.topics.staying import JOB_NAME, LAUNCHER, OP_NAME, is_alive
 from tableflow_assets.lake.catalog import RestCatalog
 from tableflow_assets.settings.settings import Settings, Topic
 from tableflow_assets.source.discovery import discover, known_topics, prefer

@@ -15,27 +15,35 @@ import pytest
 from dagster._core.execution.execute_in_process_result import ExecuteInProcessResult
 
 from tableflow_assets.base.errors import DataLoss
+from tableflow_assets.defs import staying
+from tableflow_assets.defs.follow.job import follow_job
 from tableflow_assets.defs.names import table_pool
-from tableflow_assets.defs.topics import staying
-from tableflow_assets.defs.topics.follow_job import follow_job
-from tableflow_assets.defs.topics.staying import HANDS_OVER_TAG, Staying, is_alive
+from tableflow_assets.defs.partitions import windows_of_products
+from tableflow_assets.defs.staying import HANDS_OVER_TAG, Staying, is_alive
 from tableflow_assets.follow.pace import Pace
+from tableflow_assets.product.load import load_products
+from tableflow_assets.settings.product_options import ProductOptions
+from tableflow_assets.stack.stack import Stack
 from tableflow_assets.table.suspension import clear, suspend
 from tableflow_assets_tests.defs.conftest import MakeWorld
 from tableflow_assets_tests.defs.dagster_world import (
     DagsterWorld,
+    day,
     day_key,
     leave_a_run,
     payments,
     rows_of,
 )
+from tableflow_assets_tests.defs.products.world import Shop
 from tableflow_assets_tests.support.kafka_topics import PAYMENT, KafkaTopic
 
 SHORT = Pace(look_seconds=0.1, idle_seconds=1.5)
 
 
 def stay(world: DagsterWorld, pace: Pace = SHORT) -> ExecuteInProcessResult:
-    return follow_job(world.settings, pace).execute_in_process(
+    products = load_products(world.settings).usable
+    windows = windows_of_products(products, world.topics)
+    return follow_job(world.settings, windows, pace).execute_in_process(
         instance=world.instance, resources=world.definitions.resources
     )
 
@@ -138,6 +146,50 @@ def test_a_table_that_another_run_works_on_is_left_alone_until_that_one_is_done(
 
     assert time.monotonic() - began > 3
     assert rows_of(world.table(kafka_topic.name)) == 1
+
+
+# ---- products ----
+
+
+@pytest.fixture
+def shop(stack: Stack, tmp_path: Path) -> Shop:
+    shop = Shop(stack, tmp_path / "state")
+    shop.order(1, 2, at=day(2))
+    shop.pay(1, 2, at=day(1))
+    return shop
+
+
+def test_products_take_in_what_was_committed_and_are_reported_like_topics(shop: Shop) -> None:
+    run = stay(shop)
+
+    assert rows_of(shop.table(shop.unique)) == rows_of(shop.table(shop.completed)) == 2
+    about = reported(run)[shop.unique, day_key(1)]
+    assert about["rows_changed"] == about["dagster/row_count"] == 2
+    assert checks(run, shop.unique) == {
+        "delta_mirror": True,
+        "follows_inputs": True,
+        "no_order_twice": True,
+        "amounts_are_positive": True,
+    }
+    assert checks(run, shop.completed)["paid_within_96_hours"]
+
+
+def test_a_product_that_fails_is_reported_once_and_holds_up_no_other(shop: Shop) -> None:
+    broken = ProductOptions(sql="unique_payments", inputs={"payments": shop.orders.name})
+    shop.with_settings(products=shop.settings.products | {shop.completed: broken})
+
+    run = stay(shop)
+
+    assert rows_of(shop.table(shop.unique)) == 2
+    assert checks(run, shop.unique)["follows_inputs"]
+    assert checks(run, shop.completed) == {"follows_inputs": False}
+
+
+def test_the_sensor_of_products_leaves_them_to_a_run_that_stays(shop: Shop) -> None:
+    shop.land()
+    assert shop.look_for_updates().run_requests
+    leave_a_run(shop.instance, dg.DagsterRunStatus.STARTED)
+    assert not shop.look_for_updates().run_requests
 
 
 # ---- one run hands over to the next ----

@@ -16,7 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from tableflow_assets.defs.our_runs import RUN_TAG, UNFINISHED
 
-JOB_NAME, OP_NAME, LAUNCHER = "follow", "follow_topics", "new_offsets"
+JOB_NAME, OP_NAME, LAUNCHER = "follow", "follow_tables", "new_offsets"
 HANDS_OVER_TAG = "tableflow/hands_over"
 LONGEST_SECONDS = 1800.0
 REPORT_SECONDS = 5.0
