@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 import click
 
+from tableflow_assets.commands.bench_cost import commit, live
 from tableflow_assets.commands.show import (
     console,
     json_option,
@@ -21,6 +22,10 @@ from tableflow_assets.settings.settings import load_settings
 @click.group()
 def bench() -> None:
     """Measure, on a running stack."""
+
+
+bench.add_command(commit)
+bench.add_command(live)
 
 
 @bench.command()

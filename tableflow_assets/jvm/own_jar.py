@@ -21,7 +21,7 @@ def own_jar() -> Path:
     import pyspark
 
     ingredients = [path.read_bytes() for path in _sources()]
-    ingredients += [jar.name.encode() for jar in jars_of("compiler")]
+    ingredients += [jar.name.encode() for jar in (*jars_of("compiler"), *_kafka_client())]
     ingredients += [pyspark.__version__.encode(), JAVA_VERSION.encode()]
     digest = hashlib.sha256(b"\0".join(ingredients)).hexdigest()[:16]
     return cache_dir() / "jars" / f"tableflow-{digest}.jar"
@@ -41,6 +41,11 @@ def ensure_own_jar() -> Path:
     return jar
 
 
+def _kafka_client() -> list[Path]:
+    """The one that Spark has: pyspark itself comes without."""
+    return [jar for jar in jars_of("spark") if "kafka-clients" in jar.name]
+
+
 def _sources() -> list[Path]:
     return sorted(SOURCES.glob("*.java"))
 
@@ -51,7 +56,10 @@ def _compile(classes: Path) -> None:
         *("-cp", ":".join(str(jar) for jar in jars_of("compiler"))),
         "org.eclipse.jdt.internal.compiler.batch.Main",
         *(f"-{JAVA_VERSION}", "-proc:none", "-nowarn", "-d", str(classes)),
-        *("-cp", ":".join(str(jar) for jar in sorted(spark_folder().glob("*.jar")))),
+        *(
+            "-cp",
+            ":".join(str(jar) for jar in (*sorted(spark_folder().glob("*.jar")), *_kafka_client())),
+        ),
         *(str(path) for path in _sources()),
     ]
     result = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -58,7 +58,7 @@ class KafkaAccess:
         return config
 
     def spark_options(self) -> dict[str, str]:
-        """For Spark's Kafka source, which passes them to Java's client. Contains secrets, too.
+        """For a Kafka source in Spark, which passes them to Java's client. Contains secrets, too.
 
         Certificates are passed inline, because the machines of a cluster do not have our files.
         """

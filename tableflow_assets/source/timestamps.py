@@ -10,12 +10,10 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-# Before 1900 Spark's Kafka reader counts by the Julian calendar, and would shift what it reads.
+# Before 1900 some readers count by the Julian calendar, and would show another day.
 EARLIEST = datetime(1900, 1, 1, tzinfo=UTC)
 # A window that begins here still has an end that Python's calendar knows.
 LATEST = datetime(9999, 1, 1, tzinfo=UTC)
-# From here on, a number of milliseconds has no number of microseconds in 64 bits.
-FIRST_WITHOUT_MICROSECONDS_MS = (2**63 - 1) // 1000 + 1
 
 
 def moment_of(microseconds: int) -> datetime:

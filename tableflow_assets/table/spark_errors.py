@@ -11,6 +11,7 @@ from pyspark.errors import PySparkException
 from tableflow_assets.base.errors import CommitConflict, ServerUnreachable, TableflowError
 from tableflow_assets.decode.json import function as json_function
 from tableflow_assets.lake.storage_faults import storage_fault
+from tableflow_assets.source.reader import FORMAT
 from tableflow_assets.source.spark_refusals import spark_refusal
 
 # What catalogs and Iceberg say when another commit came between reading the table and writing it.
@@ -28,7 +29,10 @@ AWAY = {
     ),
 }
 # What Spark says about a catalog it was not configured with, or whose jar it does not have.
-LACKS_OUR_FUNCTIONS = rf"(UNRESOLVED_ROUTINE|catalog plugin class)[^\n]*{json_function.CATALOG}"
+LACKS_OUR_JAVA = (
+    rf"(UNRESOLVED_ROUTINE|catalog plugin class)[^\n]*{json_function.CATALOG}"
+    rf"|DATA_SOURCE_NOT_FOUND[^\n]*{re.escape(FORMAT)}"
+)
 
 
 @contextmanager
@@ -46,9 +50,9 @@ def _translated(text: str, table: str) -> TableflowError | None:
             f"Another writer committed to {table} at the same moment.",
             "Nothing was written twice or lost: run again, it continues after that commit.",
         )
-    if re.search(LACKS_OUR_FUNCTIONS, text):
+    if re.search(LACKS_OUR_JAVA, text):
         return TableflowError(
-            "The Spark server cannot read JSON: it does not have Tableflow's functions, or has older ones.",
+            "The Spark server does not have Tableflow's archive for Kafka and JSON, or an older one.",
             "Put the archive that `tableflow spark jar` makes on its class path, set what `tableflow spark"
             " properties` prints, and restart it.",
         )
