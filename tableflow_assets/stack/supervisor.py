@@ -14,6 +14,7 @@ from typing import IO
 import psutil
 
 from tableflow_assets.base.errors import StackError
+from tableflow_assets.stack.logs import trim_logs
 from tableflow_assets.stack.processes import end_sessions
 from tableflow_assets.stack.running import RESTART_LIMIT, RESTART_WINDOW, Running
 from tableflow_assets.stack.server import Server
@@ -50,7 +51,8 @@ class Supervisor:
         self._lock: IO[str] | None = None
         self._threads: list[threading.Thread] = []
         watched = self._running.values()
-        self._watch = Watch(watched, self._stopping, look_seconds, self._note_health, on_look)
+        self._watch = Watch(watched, self._stopping, look_seconds, self._note_health, self._look)
+        self._on_look = on_look
 
     def __enter__(self) -> Supervisor:
         try:
@@ -237,6 +239,10 @@ class Supervisor:
             self._stopping.wait(POLL_SECONDS)
 
     # -- shared -------------------------------------------------------------------------------
+
+    def _look(self) -> None:
+        trim_logs(self.state.folder / "logs")
+        self._on_look()
 
     def _note_health(self, running: Running) -> None:
         record = self.state.processes.get(running.name)
