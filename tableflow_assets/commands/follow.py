@@ -12,6 +12,7 @@ from tableflow_assets.commands.show import json_option
 from tableflow_assets.settings.settings import load_settings
 
 if TYPE_CHECKING:
+    from tableflow_assets.follow.packing import PackTurn
     from tableflow_assets.follow.products import ProductTurn
     from tableflow_assets.follow.turn import Turn
 
@@ -47,6 +48,7 @@ def follow(topics: tuple[str, ...], idle: float | None, workers: int, as_json: b
         pace=pace,
         on_turn=lambda turn: _tell(turn, _about_topic(turn) if as_json else None),
         on_product_turn=lambda turn: _tell(turn, _about_product(turn) if as_json else None),
+        on_packed=lambda turn: _tell_packed(turn, as_json=as_json),
     )
     click.echo(f"It ends: {why}.", err=True)
 
@@ -63,6 +65,14 @@ def _tell(turn: Turn | ProductTurn, report: dict[str, Any] | None) -> None:
         click.echo(f"{turn.name}: {turn.summary}")
     if turn.error is not None:
         click.secho(f"{turn.name}: {turn.error}", fg="red", err=True)
+
+
+def _tell_packed(turn: PackTurn, *, as_json: bool) -> None:
+    if turn.error is not None:
+        click.secho(f"{turn.name}: {turn.error}", fg="red", err=True)
+    elif turn.compacted is not None and turn.is_work_done:
+        report = {"table": turn.name, "compacted": turn.compacted.to_json()}
+        click.echo(json.dumps(report) if as_json else f"{turn.name}: {turn.summary}")
 
 
 def _about_topic(turn: Turn) -> dict[str, Any]:

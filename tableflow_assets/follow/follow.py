@@ -14,6 +14,7 @@ from tableflow_assets.base.errors import ServerUnreachable, Suspended, Tableflow
 from tableflow_assets.base.faults import OF_ALL
 from tableflow_assets.follow.backlog import Backlog
 from tableflow_assets.follow.pace import Pace
+from tableflow_assets.follow.packing import OnPacked, Packing
 from tableflow_assets.follow.products import FollowedProducts, OnProductTurn
 from tableflow_assets.follow.turn import Turn, take_turn
 from tableflow_assets.follow.workers import Limits, Permit, Workers, always
@@ -40,6 +41,7 @@ def follow(
     permit: Permit = always,
     on_turn: OnTurn = lambda _: None,
     on_product_turn: OnProductTurn = lambda _: None,
+    on_packed: OnPacked = lambda _: None,
     is_over: Callable[[], bool] = lambda: False,
 ) -> str:
     """Bring the tables up to the log again and again; return why it ended.
@@ -58,7 +60,8 @@ def follow(
         lambda tableflow, topic: take_turn(tableflow, topic, permit, run_id, pace.turn_seconds),
         Limits(pace.workers, pace.rest, pace.hung_seconds),
     )
-    loop = _Loop(tableflow, names, set(first), pace, workers, products, on_turn)
+    packing = Packing(make_tableflow, pace, permit, on_packed)
+    loop = _Loop(tableflow, names, set(first), pace, workers, products, packing, on_turn)
     return loop.run(is_over)
 
 
@@ -85,11 +88,12 @@ class _Loop:
         pace: Pace,
         workers: Workers[Topic, Turn],
         products: FollowedProducts,
+        packing: Packing,
         on_turn: OnTurn,
     ) -> None:
         self._tableflow, self._names, self._first = tableflow, names, first
         self._pace, self._workers, self._on_turn = pace, workers, on_turn
-        self._products = products
+        self._products, self._packing = products, packing
         self._followed: dict[str, _Followed] = {}
         self._next_discovery = self._next_look = 0.0
         self._last_work = self._last_success = self._last_look = time.monotonic()
@@ -99,6 +103,7 @@ class _Loop:
         while True:
             self._settle(self._workers.collect(timeout=self._pace.look_seconds / 5))
             self._settle_products()
+            self._packing.settle()
             now = time.monotonic()
             if is_over():
                 self._finish()
@@ -106,6 +111,7 @@ class _Loop:
             if now >= self._next_look:
                 self._try_to_look(now)
             is_waiting = any([self._give_turns(now), self._products.give_turns(now)])
+            self._packing.give_turns(now)
             is_idle = not is_waiting and not self._workers.busy and not self._products.is_busy
             if is_idle and now >= self._last_work + self._pace.idle_seconds:
                 return f"nothing came for {self._pace.idle_seconds:.0f} s"
@@ -161,6 +167,7 @@ class _Loop:
                 self._last_work = now
             if turn.has_committed:
                 self._products.note_change(turn.topic.table, now)
+                self._packing.note_commits(turn.topic, len(turn.committed.snapshots))
             if turn.is_taken:
                 followed.not_before = now + TAKEN_SECONDS
             elif isinstance(turn.error, Suspended):
@@ -177,6 +184,7 @@ class _Loop:
         for turn in self._products.settle():
             if turn.has_committed:
                 self._last_work = time.monotonic()
+                self._packing.note_commits(turn.product.spec)
             _end_without_spark(turn.error)
 
     def _judge(self, turn: Turn, now: float) -> None:

@@ -13,6 +13,7 @@ from tableflow_assets.base.errors import InputMissing
 from tableflow_assets.pipeline import Committed
 from tableflow_assets.product.products import Product
 from tableflow_assets.product.runner import RunResult
+from tableflow_assets.settings.managed_table import ManagedTable
 from tableflow_assets.settings.settings import Settings, Topic, TopicOptions
 from tableflow_assets.source.log import TopicIdentity
 from tableflow_assets.source.plan import OffsetRange, Plan
@@ -69,8 +70,8 @@ class _ScriptedProduct:
     upstream: tuple[_ScriptedProduct, ...]
 
     @property
-    def spec(self) -> _ScriptedInput:
-        return _ScriptedInput(self.name)
+    def spec(self) -> ManagedTable:
+        return ManagedTable(name=self.name)
 
 
 class _ScriptedTableflow:
@@ -88,6 +89,9 @@ class _ScriptedTableflow:
 
     def pipeline(self, topic: Topic) -> Any:
         return _ScriptedPipeline(topic, self._script)
+
+    def handle(self, table: ManagedTable) -> Any:
+        return table
 
     def runner(self, product: _ScriptedProduct) -> Any:
         return _ScriptedRunner(product, self._script)

@@ -32,6 +32,7 @@ from tableflow_assets.defs.staying import (
 )
 from tableflow_assets.follow.follow import follow
 from tableflow_assets.follow.pace import Pace
+from tableflow_assets.follow.packing import PackTurn
 from tableflow_assets.settings.managed_table import ManagedTable
 from tableflow_assets.settings.settings import Settings
 from tableflow_assets.tableflow import Tableflow
@@ -81,6 +82,7 @@ def follow_job(
                 permit=permit,
                 on_turn=lambda turn: reports.note(turn, topics),
                 on_product_turn=lambda turn: reports.note(turn, products),
+                on_packed=lambda turn: _log_packed(context, turn),
                 is_over=Staying(context.instance, context.run_id).is_over,
             )
         context.log.info(f"It ends: {why}. The next one begins with the next record.")
@@ -98,3 +100,10 @@ def follow_job(
         follow_tables()
 
     return follow_new_records
+
+
+def _log_packed(context: dg.OpExecutionContext, turn: PackTurn) -> None:
+    if turn.error is not None:
+        context.log.warning(f"{turn.name}: its small files could not be merged: {turn.error}")
+    elif turn.is_work_done:
+        context.log.info(f"{turn.name}: {turn.summary}")

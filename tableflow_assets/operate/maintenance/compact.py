@@ -102,6 +102,7 @@ def _compact_table(
     )
     if dry_run or not selection:
         return report
+    compaction.handle = handle.sized_for(sum(window.rows for window in selection))
     for remedy, batch in _batches(selection, rewrite_all=sorts_all(strategy)):
         report = _plus(report, compaction.rewrite(batch, remedy, arguments))
     if compaction.groups.buckets:
