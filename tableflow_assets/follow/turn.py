@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from tableflow_assets.base.errors import TableflowError
 from tableflow_assets.base.faults import named_faults
@@ -130,10 +129,9 @@ class _Visit:
         """How long the oldest record has waited, if that is not long enough."""
         topic = pipeline.topic
         places = {r.partition: r.start for r in planned.ranges if r.size}
-        oldest = pipeline.log.oldest({topic.name: places}).get(topic.name)
-        if oldest is None:
+        waited = pipeline.log.ages({topic.name: places}).get(topic.name)
+        if waited is None:
             return None
-        waited = max(0.0, (datetime.now(UTC) - oldest).total_seconds())
         may_wait = gathering_seconds(topic, planned.size, self.record_bytes)
         return waited if waited < may_wait else None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from confluent_kafka import IsolationLevel, TopicCollection, TopicPartition
@@ -108,6 +108,11 @@ class Log:
         """Per topic, the earliest timestamp of the records at these offsets, as far as Kafka says."""
         stamps = oldest_timestamps(self.access, places, OLDEST_SECONDS)
         return {topic: moment_of(milliseconds * 1000) for topic, milliseconds in stamps.items()}
+
+    def ages(self, places: Mapping[str, Mapping[int, int]]) -> dict[str, float]:
+        """As above, in seconds from then to now."""
+        oldest, now = self.oldest(places), datetime.now(UTC)
+        return {topic: max(0.0, (now - stamp).total_seconds()) for topic, stamp in oldest.items()}
 
     def at(self, topic: TopicIdentity, moment: datetime) -> Offsets:
         """Per partition, the first offset whose timestamp is not before the moment."""

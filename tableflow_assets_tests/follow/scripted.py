@@ -6,7 +6,6 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
 
@@ -126,9 +125,8 @@ class _ScriptedPipeline:
     def find(self, _: str) -> None:
         """So that nothing is known of the size of its records."""
 
-    def oldest(self, places: dict[str, dict[int, int]]) -> dict[str, datetime]:
-        ages = self._script.ages
-        return {name: datetime.now(UTC) - timedelta(seconds=ages[name]) for name in places}
+    def ages(self, places: dict[str, dict[int, int]]) -> dict[str, float]:
+        return {name: self._script.ages[name] for name in places}
 
     def plan(self) -> Plan:
         name, script = self.topic.name, self._script

@@ -6,14 +6,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 
 import dagster as dg
-from pyiceberg.table import Table
 
 from tableflow_assets.base.errors import (
-    DataLoss,
-    LedgerError,
     ServerUnreachable,
     TableflowError,
     TableOfAnother,
@@ -25,16 +21,15 @@ from tableflow_assets.defs.names import table_key, topic_key
 from tableflow_assets.defs.our_runs import RUN_TAG
 from tableflow_assets.defs.staying import LAUNCHER, OP_NAME
 from tableflow_assets.defs.topics.checks import suspension_evaluation
+from tableflow_assets.defs.topics.promise_watch import PromiseWatch
 from tableflow_assets.defs.topics.sighting import Sighting, to_cursor
+from tableflow_assets.defs.topics.table_answer import Standing, Tables
 from tableflow_assets.lake.catalog import RestCatalog
+from tableflow_assets.operate.promise import Unread
 from tableflow_assets.settings.settings import Settings, Topic
 from tableflow_assets.source.discovery import prefer
 from tableflow_assets.source.log import Log, Offsets
-from tableflow_assets.source.plan import plan, refuse_another_cluster
-from tableflow_assets.table.known_tables import refuse_a_vanished_table
-from tableflow_assets.table.ledger import read_ledger
-from tableflow_assets.table.suspension import Suspension, suspend_if_possible, suspension_of
-from tableflow_assets.table.whose import refuse_table_of_another
+from tableflow_assets.table.suspension import Suspension
 
 # How often a suspended topic's table is checked for having been resumed.
 SUSPENDED_SECONDS = 5
@@ -59,9 +54,10 @@ class Look:
     turned: dict[str, Suspension | None] = field(default_factory=dict)
     trouble: dict[str, str] = field(default_factory=dict)
 
-    @cached_property
-    def cluster_id(self) -> str:
-        return self.log.cluster_id()
+    def __post_init__(self) -> None:
+        self._tables = Tables(self.log, self.catalog, self.settings)
+        promising = [topic for topic in self.topics if topic.freshness is not None]
+        self._watch = PromiseWatch(self.log, self.catalog, self.settings, promising)
 
     def once(self, is_followed: bool) -> dg.SensorResult:
         """``is_followed``: a run stays with the logs, and asks the tables itself."""
@@ -89,17 +85,20 @@ class Look:
                 self._note(topic, error)
                 self.seen[topic.name] = replace(last, asked_at=now)
                 continue
+            sighting = replace(sighting, watched=last.watched)
             if sighting.suspended != last.suspended or last.committed <= 0 < sighting.committed:
                 self.turned[topic.name] = sighting.suspended
-            if sighting.is_behind and not is_followed and sighting.may_request(now):
+            may_request = sighting.may_request(now) and not sighting.gathers(topic, now)
+            if sighting.is_behind and not is_followed and may_request:
                 behind.append(topic)
                 sighting = replace(sighting, requested_at=now, fruitless=sighting.fruitless + 1)
             self.seen[topic.name] = self._observed(topic, ends[topic.name], last, sighting, now)
+        self._watch.look(ends, self.seen, now)
         return dg.SensorResult(
             run_requests=[_request(behind)] if behind else [],
-            skip_reason=None if behind else self._why_nothing(ends, is_followed),
+            skip_reason=None if behind else self._why_nothing(ends, is_followed, now),
             cursor=to_cursor(self.seen),
-            asset_events=[*self._observations(), *self._evaluations()],
+            asset_events=[*self._observations(), *self._evaluations(), *self._watch.told.values()],
         )
 
     def _note(self, topic: Topic, error: TableflowError) -> None:
@@ -116,7 +115,9 @@ class Look:
         last_asked = {
             name: sighting.asked_at
             for name, sighting in self.seen.items()
-            if name in ends and sighting.is_current and now >= sighting.asked_at + CURRENT_SECONDS
+            if name in ends
+            and (sighting.is_current or sighting.unread_since)
+            and now >= sighting.asked_at + CURRENT_SECONDS
         }
         return min(last_asked, key=lambda name: last_asked[name], default=None)
 
@@ -130,57 +131,42 @@ class Look:
         is_doubted: bool,
         is_followed: bool,
     ) -> Sighting:
-        """The table is only asked if the log has moved since the table was last seen to be current."""
+        """The table is only asked if the log has moved since the table was last seen to be current.
+
+        Not even then while its records may gather.
+        """
         log_end = {str(partition): offset for partition, offset in end.items()}
         if last.end == log_end and last.is_current and not is_doubted:
             return last
         if is_followed and last.end != log_end and last.asked_at:  # the run asks it
             return replace(last, end=log_end, is_current=False)
-        if last.suspended and now < last.asked_at + SUSPENDED_SECONDS:
+        is_suspended = last.suspended and now < last.asked_at + SUSPENDED_SECONDS
+        gathers = replace(last, end=log_end).gathers(topic, now) and not is_doubted
+        if is_suspended or gathers:
             return replace(last, end=log_end)
-        answer = self._ask_table(topic, end, last, is_doubted)
+        answer = self._tables.ask(topic, end, last.suspended, is_doubted)
         if isinstance(answer, Suspension):
             return Sighting(end=log_end, asked_at=now, suspended=answer)
-        sighting = Sighting(
-            end=log_end,
-            committed=sum(answer.values()),
-            is_current=all(answer.get(partition, 0) >= end[partition] for partition in end),
-            asked_at=now,
-        )
+        sighting = self._standing(topic, end, last, now, answer)
         if sighting.committed > last.committed:
             return sighting  # the last request bore fruit: the next may follow at once
         return replace(sighting, requested_at=last.requested_at, fruitless=last.fruitless)
 
-    def _ask_table(
-        self, topic: Topic, end: Offsets, last: Sighting, is_doubted: bool
-    ) -> Offsets | Suspension:
-        """The offsets it has committed, or why the topic is suspended, possibly as of now."""
-        table = self.catalog.find(topic.table)
-        if table is not None:
-            refuse_table_of_another(table, topic)
-            if suspension := suspension_of(table, topic):
-                return suspension
-        try:
-            return self._committed(topic, table, end, is_doubted)
-        except (LedgerError, DataLoss) as error:
-            # A run would only fail the same way, so the suspension is recorded right here.
-            stored = suspend_if_possible(self.catalog, topic, error)
-            current = stored or Suspension.because_of(error, topic)
-            previous = last.suspended
-            return previous if previous and previous.reason == current.reason else current
-
-    def _committed(
-        self, topic: Topic, table: Table | None, end: Offsets, is_doubted: bool
-    ) -> Offsets:
-        if table is None:
-            refuse_a_vanished_table(self.settings.state_dir, topic, self.settings.namespace)
-        if table is None or table.current_snapshot() is None:
-            return {}  # an empty topic gets its table with its first record
-        ledger = read_ledger(table)
-        refuse_another_cluster(topic.name, self.cluster_id, ledger)
-        if is_doubted or any(ledger.committed.get(p, 0) > offset for p, offset in end.items()):
-            plan(self.log, self.log.identify(topic.name), ledger)  # raises what is wrong
-        return ledger.committed
+    def _standing(
+        self, topic: Topic, end: Offsets, last: Sighting, now: float, answer: Standing
+    ) -> Sighting:
+        unread = Unread.of(answer.committed, end)
+        sighting = Sighting(
+            end={str(partition): offset for partition, offset in end.items()},
+            committed=sum(answer.committed.values()),
+            is_current=not unread.starts,
+            asked_at=now,
+        )
+        if sighting.is_current or not topic.commit_every:
+            return sighting
+        since = last.unread_since if sighting.committed == last.committed else 0.0
+        since = since or now - self.log.ages({topic.name: unread.starts}).get(topic.name, 0.0)
+        return replace(sighting, unread_since=since, record_bytes=answer.record_bytes)
 
     def _observed(
         self, topic: Topic, end: Offsets, last: Sighting, sighting: Sighting, now: float
@@ -208,14 +194,22 @@ class Look:
             if topic.name in self.turned
         ]
 
-    def _why_nothing(self, ends: Mapping[str, Offsets], is_followed: bool) -> str:
+    def _why_nothing(self, ends: Mapping[str, Offsets], is_followed: bool, now: float) -> str:
         absent = [topic.name for topic in self.topics if topic.name not in ends]
-        behind = sorted(name for name, sighting in self.seen.items() if sighting.is_behind)
+        waiting = [
+            topic
+            for topic in self.topics
+            if topic.name in self.seen and self.seen[topic.name].is_behind
+        ]
+        gathering = [topic.name for topic in waiting if self.seen[topic.name].gathers(topic, now)]
+        behind = sorted({topic.name for topic in waiting} - set(gathering))
         parts = [f"{len(ends)} topics"]
         if is_followed:
             parts.append("a run stays with the logs")
         elif behind:
             parts.append(f"waiting before trying again: {', '.join(behind)}")
+        if gathering and not is_followed:
+            parts.append(f"gathering records: {', '.join(gathering)}")
         parts += [
             f"{name} is suspended: {sighting.suspended.reason} Resolve it with: {sighting.suspended.resolve}"
             for name, sighting in sorted(self.seen.items())

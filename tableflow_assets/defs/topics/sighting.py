@@ -8,11 +8,22 @@ from json import dumps
 
 from pydantic import TypeAdapter, ValidationError
 
+from tableflow_assets.follow.due import gathering_seconds
+from tableflow_assets.settings.settings import Topic
 from tableflow_assets.table.suspension import Suspension
 
 # A request that changed nothing (its run failed) is repeated after 5, 10, 20 … 300 s.
 FIRST_WAIT_SECONDS = 5
 LONGEST_WAIT_SECONDS = 300
+
+
+@dataclass(frozen=True)
+class Watched:
+    """Whether the topic's promise was broken when last looked at; see ``promise_watch``."""
+
+    at: float = 0
+    is_late: bool = False
+    told_at: float = 0
 
 
 @dataclass(frozen=True)
@@ -28,10 +39,19 @@ class Sighting:
     suspended: Suspension | None = None
     observed_at: float = 0  # when the end offsets were last reported to Dagster
     is_observed: bool = False  # whether that report is still true
+    unread_since: float = 0  # where records may gather: since when the oldest unread one waits
+    record_bytes: float = 0
+    watched: Watched = Watched()
 
     @property
     def is_behind(self) -> bool:
         return not self.is_current and self.suspended is None
+
+    def gathers(self, topic: Topic, now: float) -> bool:
+        """Whether what is unread is too little and too young for a run."""
+        unread = sum(self.end.values()) - self.committed
+        seconds = gathering_seconds(topic, unread, self.record_bytes)
+        return bool(self.unread_since) and now < self.unread_since + seconds
 
     def may_request(self, now: float) -> bool:
         if not self.requested_at:

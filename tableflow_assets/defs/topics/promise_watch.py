@@ -1,0 +1,71 @@
+"""Watches in the sensor whether promises hold, whoever commits, and whether or not anybody does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import dagster as dg
+
+from tableflow_assets.base.errors import ServerUnreachable, TableflowError
+from tableflow_assets.base.faults import named_faults
+from tableflow_assets.defs.topics.freshness import freshness_evaluation
+from tableflow_assets.defs.topics.sighting import Sighting, Watched
+from tableflow_assets.lake.catalog import RestCatalog
+from tableflow_assets.operate.promise import Unread, promises
+from tableflow_assets.settings.settings import Settings, Topic
+from tableflow_assets.source.log import Log, Offsets
+
+WATCH_SECONDS = 30  # at least, before a topic is looked at again
+TELL_AGAIN_SECONDS = 300  # a run that stays may have reported since that all was well
+MOST_AT_ONCE = 5  # tables that one look reads for it
+
+
+@dataclass
+class PromiseWatch:
+    log: Log
+    catalog: RestCatalog
+    settings: Settings
+    topics: Sequence[Topic]  # that promise something
+    told: dict[str, dg.AssetCheckEvaluation] = field(default_factory=dict)
+
+    def look(self, ends: Mapping[str, Offsets], seen: dict[str, Sighting], now: float) -> None:
+        """Notes in ``seen`` which promises are broken, and in ``told`` what Dagster does not know of it."""
+        for promise in promises(self.log, self._unread(ends, seen, now)):
+            name, is_late = promise.topic.name, not promise.is_kept
+            last = seen[name].watched
+            is_reminder = is_late and now >= last.told_at + TELL_AGAIN_SECONDS
+            if promise.age_seconds is None or (is_late == last.is_late and not is_reminder):
+                continue
+            self.told[name] = freshness_evaluation(promise, self.settings.namespace)
+            seen[name] = replace(seen[name], watched=Watched(now, is_late, told_at=now))
+
+    def _unread(
+        self, ends: Mapping[str, Offsets], seen: dict[str, Sighting], now: float
+    ) -> dict[Topic, Unread]:
+        unread: dict[Topic, Unread] = {}
+        for topic in self._to_look_at(ends, seen, now):
+            sighting = seen[topic.name]
+            seen[topic.name] = replace(sighting, watched=replace(sighting.watched, at=now))
+            try:
+                with named_faults(topic.name, self.settings.state_dir):
+                    table = self.catalog.find(topic.table)
+                    unread[topic] = Unread.by(table, ends[topic.name])
+            except ServerUnreachable:
+                raise
+            except TableflowError:  # a ledger that cannot be read: the topic is suspended for it
+                continue
+        return unread
+
+    def _to_look_at(
+        self, ends: Mapping[str, Offsets], seen: Mapping[str, Sighting], now: float
+    ) -> list[Topic]:
+        """Those that may be late, or no longer are; the ones not looked at for longest first."""
+        watched = {
+            topic: sighting.watched
+            for topic in self.topics
+            if topic.name in ends and (sighting := seen.get(topic.name)) is not None
+            if sighting.watched.is_late or not sighting.is_current
+        }
+        due = [topic for topic, last in watched.items() if now >= last.at + WATCH_SECONDS]
+        return sorted(due, key=lambda topic: watched[topic].at)[:MOST_AT_ONCE]
