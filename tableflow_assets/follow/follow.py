@@ -81,7 +81,8 @@ class _Followed:
         since = self.backlog.waiting_since
         if since is None:
             return math.inf
-        if not self.backlog.is_known:  # since when, only a turn can say
+        # Of a table that was not asked yet, only a turn can say since when records wait.
+        if not self.topic.commit_every or not self.backlog.is_known:
             return since
         return since + gathering_seconds(self.topic, self.backlog.unread, self.record_bytes)
 
@@ -120,12 +121,9 @@ class _Loop:
                 self._try_to_look(now)
                 now = time.monotonic()  # what was first seen just now may be due
             is_waiting = any([self._give_turns(now), self._products.give_turns(now)])
-            is_idle = not is_waiting and not self._workers.busy and not self._products.is_busy
-            if (
-                is_idle
-                and not self._is_any_due_soon(now)
-                and now >= self._last_work + self._pace.idle_seconds
-            ):
+            is_busy = is_waiting or self._workers.busy or self._products.is_busy
+            is_idle = not is_busy and now >= self._last_work + self._pace.idle_seconds
+            if is_idle and not self._is_any_due_soon(now):
                 return f"nothing came for {self._pace.idle_seconds:.0f} s"
 
     def _try_to_look(self, now: float) -> None:

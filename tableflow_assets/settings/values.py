@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
+from functools import cache
 
 _UNITS = {
     "minute": timedelta(minutes=1),
@@ -79,6 +80,7 @@ def disk_bytes(text: str) -> int:
     return size
 
 
+@cache  # asked for again and again while records gather
 def gathered_bytes(text: str) -> int:
     """`250MB`: how much is gathered for a commit."""
     size = _bytes(text)

@@ -139,7 +139,7 @@ class Look:
         if last.end == log_end and last.is_current and not is_doubted:
             return last
         if is_followed and last.end != log_end and last.asked_at:  # the run asks it
-            return replace(last, end=log_end, is_current=False)
+            return replace(last, end=log_end, is_current=False, unread_since=0)
         is_suspended = last.suspended and now < last.asked_at + SUSPENDED_SECONDS
         gathers = replace(last, end=log_end).gathers(topic, now) and not is_doubted
         if is_suspended or gathers:

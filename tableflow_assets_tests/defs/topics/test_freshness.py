@@ -18,6 +18,7 @@ from tableflow_assets.defs.names import table_key
 from tableflow_assets.defs.topics.freshness import UNTIL_REPORTED, freshness_evaluation
 from tableflow_assets.defs.topics.look import CURRENT_SECONDS
 from tableflow_assets.defs.topics.promise_watch import TELL_AGAIN_SECONDS, WATCH_SECONDS
+from tableflow_assets.defs.topics.sighting import from_cursor
 from tableflow_assets.follow.pace import Pace
 from tableflow_assets.operate.promise import Promise
 from tableflow_assets.settings.blocks import Commit
@@ -110,6 +111,17 @@ def test_what_gathers_is_asked_for_again_once_somebody_has_committed_it(
     tick = world.look_for_offsets(tick.cursor)
     assert first_named(tick) == []
     assert "gathering" in tick.skip_message
+
+
+def test_while_a_run_stays_what_gathers_is_left_to_it(slow: Slow) -> None:
+    """And takes no other topic's place among those whose tables are asked again."""
+    world, topic = slow(commit=Commit(every=15 * MINUTE))
+    tick = world.look_for_offsets()
+    assert from_cursor(tick.cursor)[topic.name].unread_since
+    leave_a_run(world.instance, dg.DagsterRunStatus.STARTED)
+    topic.send(PAYMENT, payments(1))
+    tick = world.look_for_offsets(tick.cursor)
+    assert not from_cursor(tick.cursor)[topic.name].unread_since
 
 
 # ---- what Dagster shows ----
