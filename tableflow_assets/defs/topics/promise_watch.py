@@ -16,7 +16,9 @@ from tableflow_assets.operate.promise import Unread, promises
 from tableflow_assets.settings.settings import Settings, Topic
 from tableflow_assets.source.log import Log, Offsets
 
-WATCH_SECONDS = 30  # at least, before a topic is looked at again
+WATCH_SECONDS = (
+    30  # before a topic is looked at again; for long promises, a tenth of what is promised
+)
 TELL_AGAIN_SECONDS = 300  # a run that stays may have reported since that all was well
 MOST_AT_ONCE = 5  # tables that one look reads for it
 
@@ -61,11 +63,21 @@ class PromiseWatch:
         self, ends: Mapping[str, Offsets], seen: Mapping[str, Sighting], now: float
     ) -> list[Topic]:
         """Those that may be late, or no longer are; the ones not looked at for longest first."""
-        watched = {
-            topic: sighting.watched
+        due = {
+            topic: sighting.watched.at
             for topic in self.topics
             if topic.name in ends and (sighting := seen.get(topic.name)) is not None
-            if sighting.watched.is_late or not sighting.is_current
+            if _is_due(topic, sighting, now)
         }
-        due = [topic for topic, last in watched.items() if now >= last.at + WATCH_SECONDS]
-        return sorted(due, key=lambda topic: watched[topic].at)[:MOST_AT_ONCE]
+        return sorted(due, key=lambda topic: due[topic])[:MOST_AT_ONCE]
+
+
+def _is_due(topic: Topic, sighting: Sighting, now: float) -> bool:
+    promised = topic.freshness.total_seconds() if topic.freshness else 0.0
+    if sighting.watched.is_late:
+        return now >= sighting.watched.at + WATCH_SECONDS
+    # If others have committed since, the oldest unread record is younger still.
+    is_young = sighting.unread_since and now <= sighting.unread_since + promised
+    if sighting.is_current or is_young:
+        return False
+    return now >= sighting.watched.at + max(WATCH_SECONDS, promised / 10)
