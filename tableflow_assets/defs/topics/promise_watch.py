@@ -16,9 +16,8 @@ from tableflow_assets.operate.promise import Unread, promises
 from tableflow_assets.settings.settings import Settings, Topic
 from tableflow_assets.source.log import Log, Offsets
 
-WATCH_SECONDS = (
-    30  # before a topic is looked at again; for long promises, a tenth of what is promised
-)
+# Before a topic is looked at again; or a tenth of what it promises, if that is longer.
+WATCH_SECONDS = 30
 TELL_AGAIN_SECONDS = 300  # a run that stays may have reported since that all was well
 MOST_AT_ONCE = 5  # tables that one look reads for it
 
