@@ -11,6 +11,7 @@ import click
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -30,8 +31,14 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[obje
         is_number = bool(rows) and isinstance(rows[0][index], int | float)
         table.add_column(column, justify="right" if is_number else "left", overflow="fold")
     for row in rows:
-        table.add_row(*("" if value is None else escape(str(value)) for value in row))
+        table.add_row(*(_cell(value) for value in row))
     console.print(table)
+
+
+def _cell(value: object) -> str | Text:
+    if isinstance(value, Text):  # with a colour
+        return value
+    return "" if value is None else escape(str(value))
 
 
 def counted(number: int, noun: str) -> str:

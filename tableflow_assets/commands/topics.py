@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import click
 from rich.markup import escape
+from rich.text import Text
 
 from tableflow_assets.commands.apart import each_table, leave
 from tableflow_assets.commands.published import warn_of_failures
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from tableflow_assets.settings.settings import Topic
     from tableflow_assets.verify.result import PartitionResult
 
-AT_ONCE = 8  # topics asked about in parallel
 topics_argument = click.argument("topics", nargs=-1)
 
 
@@ -37,35 +36,34 @@ topics_argument = click.argument("topics", nargs=-1)
 @json_option
 def status(topics: tuple[str, ...], as_json: bool) -> None:
     """How far each table is behind its topic, its Delta log behind the table, and what it needs."""
-    from tableflow_assets.operate.status import status as status_of
+    from tableflow_assets.operate.status import statuses as statuses_of
     from tableflow_assets.stack.state import StackState
     from tableflow_assets.tableflow import Tableflow
 
     tableflow = Tableflow(load_settings())
     log, catalog, state_dir = tableflow.log, tableflow.catalog, tableflow.settings.state_dir
     specs = tableflow.topics(topics)
-    with ThreadPoolExecutor(AT_ONCE) as pool:  # most of the time goes into waiting for answers
-        statuses = list(pool.map(lambda topic: status_of(log, catalog, topic, state_dir), specs))
+    statuses = statuses_of(log, catalog, specs, state_dir)
     if as_json:
         print_json([status.to_json() for status in statuses])
         return
     rows = [
         [
             status.topic,
-            status.state,
+            _state_text(status),
             status.lag,
+            _age_text(status),
             " ".join(f"{p.partition}:{p.committed}/{p.end}" for p in status.partitions),
             status.rows,
             status.files,
             _delta_text(status),
             ", ".join(status.maintenance),
             status.last_commit.strftime("%Y-%m-%d %H:%M:%S") if status.last_commit else None,
-            None if status.freshness_seconds is None else f"{status.freshness_seconds:.0f} s",
         ]
         for status in statuses
     ]
-    columns = ["topic", "state", "lag", "committed/end by partition"]
-    columns += ["rows", "files", "Delta", "needs", "last commit (UTC)", "freshness"]
+    columns = ["topic", "state", "lag", "oldest unread", "committed/end by partition"]
+    columns += ["rows", "files", "Delta", "needs", "last commit (UTC)"]
     print_table("Topics", columns, rows)
     for status in statuses:
         if status.reason:
@@ -78,6 +76,24 @@ def status(topics: tuple[str, ...], as_json: bool) -> None:
             problem = f"[red]{status.topic}[/], Delta: {escape(status.delta.problem)}"
             console.print(problem, highlight=False, soft_wrap=True)
     tell(troubles(tableflow.settings, StackState.load(state_dir)))
+
+
+def _state_text(status: TopicStatus) -> Text:
+    colours = {"current": "green", "late": "yellow", "suspended": "red", "error": "red"}
+    state = "late" if status.state == "behind" and status.is_late else status.state
+    return Text(state, colours.get(state, ""))
+
+
+def _age_text(status: TopicStatus) -> str | None:
+    """Of the oldest unread record, in a unit that one can grasp."""
+    if not status.lag:
+        return None
+    if (age := status.oldest_unread_seconds) is None:
+        return "unknown"
+    for unit, seconds in (("days", 86_400), ("h", 3_600), ("min", 60)):
+        if age >= 2 * seconds:
+            return f"{age / seconds:.0f} {unit}"
+    return f"{age:.0f} s"
 
 
 def _delta_text(status: TopicStatus) -> str | None:

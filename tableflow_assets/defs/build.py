@@ -31,6 +31,7 @@ from tableflow_assets.defs.topics.assets import table_asset, topic_asset
 from tableflow_assets.defs.topics.checks import exactly_once_check, not_suspended_check
 from tableflow_assets.defs.topics.dead_letters import dead_letter_asset, dead_letter_rate_check
 from tableflow_assets.defs.topics.delta_mirror import delta_mirror_check
+from tableflow_assets.defs.topics.freshness import freshness_check
 from tableflow_assets.defs.topics.new_offsets import new_offsets_sensor
 from tableflow_assets.defs.topics.schema_changes import schema_changes_sensor
 from tableflow_assets.defs.topics.schema_fits import schema_fits_check
@@ -64,6 +65,7 @@ def build_definitions(settings: Settings) -> dg.Definitions:
         *(delta_mirror_check(table, settings) for table in tables if "delta" in table.formats),
         *(maintenance_check(table, settings) for table in tables),
         *(dead_letter_rate_check(topic, settings) for topic in topics),
+        *(freshness_check(topic, settings) for topic in topics if topic.freshness),
         *(check for product in products for check in product_checks(product, settings)),
         *catalog_checks(tables, settings),
     ]

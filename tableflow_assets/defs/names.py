@@ -14,6 +14,7 @@ MAINTENANCE_CHECK_NAME = "maintenance"
 MIRROR_CHECK_NAME = "delta_mirror"
 RECOMPUTED_CHECK_NAME = "recomputed_equals"
 FOLLOWS_CHECK_NAME = "follows_inputs"
+FRESHNESS_CHECK_NAME = "freshness"
 
 
 def topic_key(topic: Topic) -> dg.AssetKey:

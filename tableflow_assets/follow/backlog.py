@@ -35,6 +35,20 @@ class Backlog:
         """When the oldest unread record was first seen; None if all is read."""
         return self._marks[0].at if self._marks else None
 
+    @property
+    def unread(self) -> int:
+        """Offsets that the table had not reached at the last look."""
+        if not self._marks:
+            return 0
+        committed = self._committed or {}
+        end = self._marks[-1].end
+        return sum(max(0, offset - committed.get(p, 0)) for p, offset in end.items())
+
+    def has_waited_since(self, moment: float) -> None:
+        """The oldest unread record was in the log before it was first seen."""
+        if self._marks and moment < self._marks[0].at:
+            self._marks[0] = Mark(moment, self._marks[0].end)
+
     def see(self, end: Offsets, now: float) -> None:
         """A look at the log that was taken after everything that was settled."""
         # A log that ends before what the table has read is not "all read": planning says what is wrong.

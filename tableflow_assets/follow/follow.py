@@ -6,6 +6,7 @@ finds it done. Killed at any moment, it leaves every table with a commit whole o
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
@@ -13,10 +14,11 @@ from dataclasses import dataclass, field
 from tableflow_assets.base.errors import ServerUnreachable, Suspended, TableflowError
 from tableflow_assets.base.faults import OF_ALL
 from tableflow_assets.follow.backlog import Backlog
+from tableflow_assets.follow.due import gathering_seconds
 from tableflow_assets.follow.pace import Pace
 from tableflow_assets.follow.packing import OnPacked, Packing
 from tableflow_assets.follow.products import FollowedProducts, OnProductTurn
-from tableflow_assets.follow.turn import Turn, take_turn
+from tableflow_assets.follow.turn import Call, Turn, take_turn
 from tableflow_assets.follow.workers import Limits, Permit, Workers, always
 from tableflow_assets.settings.settings import Topic
 from tableflow_assets.tableflow import Tableflow
@@ -55,9 +57,9 @@ def follow(
     products = FollowedProducts(
         () if names else tableflow.products, make_tableflow, pace, run_id, permit, on_product_turn
     )
-    workers = Workers[Topic, Turn](
+    workers = Workers[Call, Turn](
         make_tableflow,
-        lambda tableflow, topic: take_turn(tableflow, topic, permit, run_id, pace.turn_seconds),
+        lambda tableflow, call: take_turn(tableflow, call, permit, run_id, pace.turn_seconds),
         Limits(pace.workers, pace.rest, pace.hung_seconds),
     )
     packing = Packing(make_tableflow, pace, permit, on_packed)
@@ -74,9 +76,21 @@ class _Followed:
     failures: int = 0  # since its last success
     last_turn: float = 0.0
     not_before: float = 0.0
+    record_bytes: float = 0.0
+
+    @property
+    def due_at(self) -> float:
+        """When enough will have gathered; infinite if all is read."""
+        since = self.backlog.waiting_since
+        if since is None:
+            return math.inf
+        # Of a table that was not asked yet, only a turn can say since when records wait.
+        if not self.topic.commit_every or not self.backlog.is_known:
+            return since
+        return since + gathering_seconds(self.topic, self.backlog.unread, self.record_bytes)
 
     def is_waiting(self, now: float) -> bool:
-        return self.backlog.waiting_since is not None and now >= self.not_before
+        return now >= max(self.due_at, self.not_before)
 
 
 class _Loop:
@@ -86,7 +100,7 @@ class _Loop:
         names: tuple[str, ...],
         first: set[str],
         pace: Pace,
-        workers: Workers[Topic, Turn],
+        workers: Workers[Call, Turn],
         products: FollowedProducts,
         packing: Packing,
         on_turn: OnTurn,
@@ -110,10 +124,12 @@ class _Loop:
                 return "it was asked to end"
             if now >= self._next_look:
                 self._try_to_look(now)
+                now = time.monotonic()  # what was first seen just now may be due
             is_waiting = any([self._give_turns(now), self._products.give_turns(now)])
             self._packing.give_turns(now)
-            is_idle = not is_waiting and not self._workers.busy and not self._products.is_busy
-            if is_idle and now >= self._last_work + self._pace.idle_seconds:
+            is_busy = is_waiting or self._workers.busy or self._products.is_busy
+            is_idle = not is_busy and now >= self._last_work + self._pace.idle_seconds
+            if is_idle and not self._is_any_due_soon(now):
                 return f"nothing came for {self._pace.idle_seconds:.0f} s"
 
     def _try_to_look(self, now: float) -> None:
@@ -144,18 +160,23 @@ class _Loop:
             if not self._workers.has_room():
                 break
             if followed.topic.name not in self._workers.busy:
-                self._workers.start(followed.topic)
+                is_due = followed.backlog.is_known or followed.topic.name in self._first
+                self._workers.start(Call(followed.topic, is_due or not followed.topic.commit_every))
         return bool(waiting)
 
+    def _is_any_due_soon(self, now: float) -> bool:
+        """To wait for it costs less than to end and to begin anew."""
+        soon = now + self._pace.idle_seconds
+        return any(now < followed.due_at <= soon for followed in self._followed.values())
+
     def _urgency(self, followed: _Followed) -> float:
-        """The one that waits longest comes first.
+        """The one that has been due for longest comes first.
 
         One that has more to read than fits in a turn waits since its last turn, or it would take all. And
         one that may well be up to date lets others pass, but not for ever.
         """
-        since = followed.backlog.waiting_since or 0.0
         is_guess = not followed.backlog.is_known and followed.topic.name not in self._first
-        return max(since + (GUESS_SECONDS if is_guess else 0.0), followed.last_turn)
+        return max(followed.due_at + (GUESS_SECONDS if is_guess else 0.0), followed.last_turn)
 
     def _settle(self, turns: Iterable[Turn]) -> None:
         for turn in turns:
@@ -163,7 +184,10 @@ class _Loop:
             followed.last_turn = now
             if turn.offsets is not None:
                 followed.backlog.settle(turn.offsets)
-            if turn.has_committed or not turn.is_complete:
+            if turn.gathers_for is not None:
+                followed.backlog.has_waited_since(now - turn.gathers_for)
+            followed.record_bytes = turn.record_bytes or followed.record_bytes
+            if turn.has_committed or turn.leaves_work:
                 self._last_work = now
             if turn.has_committed:
                 self._products.note_change(turn.topic.table, now)

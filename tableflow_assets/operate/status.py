@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -30,6 +32,8 @@ from tableflow_assets.table.suspension import Suspension, suspension_of
 from tableflow_assets.table.whose import refuse_table_of_another
 from tableflow_assets.table.windows import rows_in
 
+AT_ONCE = 8  # topics asked about in parallel
+
 
 @dataclass(frozen=True)
 class PartitionStatus:
@@ -46,8 +50,10 @@ class PartitionStatus:
 class TopicStatus:
     """``state``: current, behind, no_table, suspended, or error; of the last two, ``reason`` says why.
 
-    ``since`` (ISO, UTC) and ``resolve``, a command, are those of a suspension. ``delta``: None where no
-    Delta log is kept. ``maintenance``: the kinds of maintenance that the table needs.
+    ``oldest_unread_seconds``: the age of the oldest record that the table lacks; 0 if it has all, None if
+    that is not known. ``promised_seconds``: how old it may get. ``since`` (ISO, UTC) and ``resolve``, a
+    command, are those of a suspension. ``delta``: None where no Delta log is kept. ``maintenance``: the kinds
+    of maintenance that the table needs.
     """
 
     topic: str
@@ -59,7 +65,8 @@ class TopicStatus:
     rows: int = 0
     files: int = 0
     last_commit: datetime | None = None
-    freshness_seconds: float | None = None
+    oldest_unread_seconds: float | None = None
+    promised_seconds: float | None = None
     formats: tuple[str, ...] = ()
     delta: MirrorStatus | None = None
     maintenance: tuple[str, ...] = ()
@@ -67,6 +74,12 @@ class TopicStatus:
     @property
     def lag(self) -> int:
         return sum(partition.lag for partition in self.partitions)
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the topic's promise is broken."""
+        age, promised = self.oldest_unread_seconds, self.promised_seconds
+        return age is not None and promised is not None and age > promised
 
     def to_json(self) -> dict[str, object]:
         partitions = [asdict(partition) | {"lag": partition.lag} for partition in self.partitions]
@@ -78,16 +91,37 @@ class TopicStatus:
         }
         return asdict(self) | {
             "lag": self.lag,
+            "is_late": self.is_late,
             "partitions": partitions,
             "last_commit": last,
             "delta": delta,
         }
 
 
+def statuses(
+    log: Log, catalog: RestCatalog, topics: Sequence[Topic], state_dir: Path | None = None
+) -> list[TopicStatus]:
+    """Of many topics, side by side, with how old the oldest unread record of each is."""
+    with ThreadPoolExecutor(AT_ONCE) as pool:  # most of the time goes into waiting for answers
+        reports = list(pool.map(lambda topic: status(log, catalog, topic, state_dir), topics))
+    unread = {
+        report.topic: {p.partition: p.committed for p in report.partitions if p.lag}
+        for report in reports
+        if report.lag
+    }
+    ages = log.ages(unread)  # one question for all, and none if nothing is unread
+    return [
+        replace(report, oldest_unread_seconds=ages.get(report.topic)) if report.lag else report
+        for report in reports
+    ]
+
+
 def status(
     log: Log, catalog: RestCatalog, topic: Topic, state_dir: Path | None = None
 ) -> TopicStatus:
     """Does not raise for what is wrong with one topic, so that the others are shown. Changes nothing.
+
+    Of unread records it says how many there are; ``statuses`` knows how old.
 
     With the state folder, a table that has vanished is told apart from one never created.
     """
@@ -100,7 +134,13 @@ def status(
         raise  # nothing can be said about any topic
     except TableflowError as error:
         report = TopicStatus(topic.name, "error", str(error))
-    report = replace(report, formats=topic.formats)
+    promised = topic.freshness.total_seconds() if topic.freshness else None
+    report = replace(
+        report,
+        formats=topic.formats,
+        promised_seconds=promised,
+        oldest_unread_seconds=0.0 if report.partitions and not report.lag else None,
+    )
     return report if table is None else _with_upkeep(report, catalog, table, topic, state_dir)
 
 
@@ -123,9 +163,7 @@ def _status(
     partitions = tuple(PartitionStatus(r.partition, r.start, r.end) for r in backlog.ranges)
     is_current = backlog.size == 0
     status = TopicStatus(topic.name, "current" if is_current else "behind", partitions=partitions)
-    status = _with_contents(status, table, ledger)
-    # A table that holds the whole log is as fresh as it can be, however old its last record.
-    return replace(status, freshness_seconds=0.0) if is_current else status
+    return _with_contents(status, table, ledger)
 
 
 def _suspended(log: Log, table: Table, topic: Topic, suspension: Suspension) -> TopicStatus:
@@ -161,7 +199,6 @@ def _with_contents(status: TopicStatus, table: Table, ledger: Ledger) -> TopicSt
         rows=rows_in(table),
         files=total_now(table, "total-data-files"),
         last_commit=last_commit,
-        freshness_seconds=(datetime.now(UTC) - last_commit).total_seconds(),
     )
 
 

@@ -26,6 +26,9 @@ from tableflow_assets.settings.values import (
     cron,
     disk_bytes,
     file_bytes,
+    gathered_bytes,
+    span,
+    span_text,
     usable_age,
 )
 
@@ -73,6 +76,21 @@ def _age_of(value: object) -> object:
         if isinstance(value, str):
             return usable_age(age(value))
     raise refused(f"must be text such as 90 days; got {shown(value)}")
+
+
+def _span_of(value: object) -> object:
+    if isinstance(value, timedelta):  # inherited from the defaults
+        return value
+    if not isinstance(value, str):
+        raise refused(f"must be text such as 15m; got {shown(value)}")
+    with _refusing():
+        return span(value)
+
+
+def _not_nothing(value: timedelta) -> timedelta:
+    if not value:
+        raise refused("must be 1s or more")
+    return value
 
 
 def _not_empty(values: tuple[str, ...]) -> tuple[str, ...]:
@@ -134,6 +152,20 @@ Cron = Annotated[str, _meaning(cron)]
 Age = Annotated[
     timedelta, BeforeValidator(_age_of), PlainSerializer(age_text, str, when_used="json")
 ]
+
+Span = Annotated[
+    timedelta, BeforeValidator(_span_of), PlainSerializer(span_text, str, when_used="json")
+]
+Promise = Annotated[Span, AfterValidator(_not_nothing)]
+GatheredSize = Annotated[str, _meaning(gathered_bytes)]
+
+
+class Commit(Block):
+    """When a topic's unread records are committed: once the oldest has waited, or enough have gathered."""
+
+    # None: follows from the topic's `freshness`; without one, at once.
+    every: Span | None = None
+    or_bytes: GatheredSize = "250MB"
 
 
 class Encryption(Block):

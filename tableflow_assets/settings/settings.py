@@ -256,11 +256,12 @@ def _product_name_problems(data: Mapping[str, object]) -> Iterator[Problem]:
 def _misfits(shape: SettingsShape) -> Iterator[Problem]:
     """Options that are valid alone and contradict each other, for a topic or in the defaults."""
     of_defaults = list(shape.defaults.contradictions())
-    yield from (Problem(("defaults", option), why) for option, why, _ in of_defaults)
+    yield from (Problem(("defaults", *option.split(".")), why) for option, why, _ in of_defaults)
     for name, entry in shape.topics.items():
         for option, why, instead in entry.over(shape.defaults).contradictions():
-            if option in entry.model_fields_set:
-                yield Problem(("topics", name, option), why)
+            key = option.split(".")
+            if key[0] in entry.model_fields_set:
+                yield Problem(("topics", name, *key), why)
             elif (option, why, instead) not in of_defaults:
                 text = f"the defaults set `{option}`: {why}; set `{instead}` here"
                 yield Problem(("topics", name), text)

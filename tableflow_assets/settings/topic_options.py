@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import date
+from datetime import date, timedelta
 from typing import Annotated, Literal
 
 from pydantic import Field
 
-from tableflow_assets.settings.blocks import Line, Mode
+from tableflow_assets.settings.blocks import Commit, Line, Mode, Promise
 from tableflow_assets.settings.layout_terms import WINDOW
 from tableflow_assets.settings.managed_table import TableOptions
+from tableflow_assets.settings.values import gathered_bytes, span_text
+
+# Below it, the way into the table takes most of the time that was promised.
+SHORTEST_TO_GATHER = timedelta(minutes=1)
 
 
 class TopicOptions(TableOptions):
@@ -34,10 +38,28 @@ class TopicOptions(TableOptions):
     # The upper limit catches typing errors.
     max_records: Annotated[int, Field(gt=0, le=1_000_000_000)] = 1_000_000
     max_bytes: Annotated[int, Field(gt=0, le=2**40)] = 2**30
+    # How old the oldest unread record may get. None: nothing is promised.
+    freshness: Promise | None = None
+    # Whether Dagster's own policy watches it as well: for topics in which records never pause.
+    freshness_policy: bool = False
+    commit: Commit = Commit()
 
     @property
     def is_keyed(self) -> bool:
         return self.mode in ("upsert", "cdc")
+
+    @property
+    def commit_every(self) -> timedelta:
+        """How long the oldest unread record waits for others, while less than `or_bytes` is unread."""
+        if self.commit.every is not None:
+            return self.commit.every
+        if self.freshness is None or self.freshness < SHORTEST_TO_GATHER:
+            return timedelta()
+        return self.freshness / 2
+
+    @property
+    def commit_bytes(self) -> int:
+        return gathered_bytes(self.commit.or_bytes)
 
     def over(self, defaults: TopicOptions) -> TopicOptions:
         """These options, and those of the defaults where nothing is set here."""
@@ -55,3 +77,15 @@ class TopicOptions(TableOptions):
             yield "partition_by", why, "partition_by: window"
         if self.compaction == "sort" and not self.sort_by:
             yield "compaction", "`sort` needs `sort_by`", "compaction: binpack"
+        yield from self._broken_promises()
+
+    def _broken_promises(self) -> Iterator[tuple[str, str, str]]:
+        every, promise = self.commit.every, self.freshness
+        if every is not None and promise is not None and every > promise:
+            why = f"{span_text(every)} is longer than `freshness: {span_text(promise)}` allows"
+            yield "commit.every", why, "commit: {}"
+        if every is None and promise is None and "or_bytes" in self.commit.model_fields_set:
+            why = "does nothing without `every` or `freshness`: records are committed at once"
+            yield "commit.or_bytes", why, "commit: {}"
+        if promise is None and self.freshness_policy:
+            yield "freshness_policy", "needs `freshness`", "freshness_policy: false"

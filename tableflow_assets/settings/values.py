@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
+from functools import cache
 
 _UNITS = {
     "minute": timedelta(minutes=1),
@@ -11,6 +12,12 @@ _UNITS = {
     "day": timedelta(days=1),
     "week": timedelta(weeks=1),
 }
+_SPAN_UNITS = {
+    "s": timedelta(seconds=1),
+    "m": timedelta(minutes=1),
+    "h": timedelta(hours=1),
+}
+LONGEST_SPAN = timedelta(hours=24)  # long before any log forgets
 SHORTEST_AGE, LONGEST_AGE = timedelta(hours=1), timedelta(days=36500)
 _BYTES = {"KB": 2**10, "MB": 2**20, "GB": 2**30, "TB": 2**40}
 # Below it every commit would make many files, above it few engines can share one among tasks.
@@ -41,6 +48,22 @@ def age_text(value: timedelta) -> str:
     return f"{value.total_seconds():.0f} seconds"
 
 
+def span(text: str) -> timedelta:
+    """`5s`, `15m`, `1h`: how long something may wait."""
+    written = re.fullmatch(r"\s*(\d{1,7})\s*([smh])\s*", text)
+    value = int(written[1]) * _SPAN_UNITS[written[2]] if written else None
+    if value is None or value > LONGEST_SPAN:
+        raise ValueError("must be a number with s, m or h, such as 15m, of 24h at most")
+    return value
+
+
+def span_text(value: timedelta) -> str:
+    """In the largest unit that leaves no rest."""
+    units = (unit for unit in ("h", "m") if value and not value % _SPAN_UNITS[unit])
+    unit = next(units, "s")
+    return f"{value // _SPAN_UNITS[unit]}{unit}"
+
+
 def file_bytes(text: str) -> int:
     """`128MB`, as everywhere in Spark and Iceberg: 128 · 2^20."""
     size = _bytes(text)
@@ -54,6 +77,15 @@ def disk_bytes(text: str) -> int:
     size = _bytes(text)
     if size is None:
         raise ValueError("must be a size, such as 500MB or 2GB")
+    return size
+
+
+@cache  # asked for again and again while records gather
+def gathered_bytes(text: str) -> int:
+    """`250MB`: how much is gathered for a commit."""
+    size = _bytes(text)
+    if not size:
+        raise ValueError("must be a size above 0, such as 250MB")
     return size
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from confluent_kafka import IsolationLevel, TopicCollection, TopicPartition
@@ -17,9 +17,11 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 from tableflow_assets.base.errors import TopicNotFound
 from tableflow_assets.source.kafka_access import KafkaAccess
 from tableflow_assets.source.kafka_admin import KafkaAdmin, UnknownTopic
+from tableflow_assets.source.oldest import oldest_timestamps
 from tableflow_assets.source.timestamps import milliseconds_of, moment_of
 
 TIMEOUT_SECONDS = 10.0
+OLDEST_SECONDS = 3.0  # for one record of each partition; what depends on it can do without
 Offsets = dict[int, int]  # Kafka partition → offset
 
 
@@ -101,6 +103,16 @@ class Log:
         specs = {TopicPartition(topic.name, partition): spec for partition in topic.partitions}
         stamps = [info.timestamp for info in self._list_offsets(specs).values() if info.offset >= 0]
         return moment_of(min(stamps) * 1000) if stamps else None
+
+    def oldest(self, places: Mapping[str, Mapping[int, int]]) -> dict[str, datetime]:
+        """Per topic, the earliest timestamp of the records at these offsets, as far as Kafka says."""
+        stamps = oldest_timestamps(self.access, places, OLDEST_SECONDS)
+        return {topic: moment_of(milliseconds * 1000) for topic, milliseconds in stamps.items()}
+
+    def ages(self, places: Mapping[str, Mapping[int, int]]) -> dict[str, float]:
+        """As above, in seconds from then to now."""
+        oldest, now = self.oldest(places), datetime.now(UTC)
+        return {topic: max(0.0, (now - stamp).total_seconds()) for topic, stamp in oldest.items()}
 
     def at(self, topic: TopicIdentity, moment: datetime) -> Offsets:
         """Per partition, the first offset whose timestamp is not before the moment."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tableflow_assets.defs.topics import new_offsets
+from tableflow_assets.defs.topics import look, new_offsets
 from tableflow_assets.settings.settings import Settings, TopicOptions
 from tableflow_assets.stack import connections
 from tableflow_assets.stack.stack import Stack
@@ -67,5 +67,6 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(new_offsets, "time", clock)
+    for module in (new_offsets, look):
+        monkeypatch.setattr(module, "time", clock)
     return clock

@@ -31,6 +31,8 @@ class Script:
     turns: list[str] = field(default_factory=list)
     faults: dict[str, Callable[[], None]] = field(default_factory=dict)  # raised, or waited in
     lock: threading.Lock = field(default_factory=threading.Lock)
+    options: dict[str, TopicOptions] = field(default_factory=dict)
+    ages: dict[str, float] = field(default_factory=dict)  # of the oldest unread record, in seconds
     # Products by name, with the tables that each reads, and how many offsets it has taken in of them.
     products: dict[str, tuple[str, ...]] = field(default_factory=dict)
     taken_in: dict[str, dict[str, int]] = field(default_factory=dict)
@@ -40,9 +42,8 @@ class Script:
         return cast(Tableflow, _ScriptedTableflow(self))
 
     def topic(self, name: str) -> Topic:
-        return Settings(state_dir=self.folder, topics={name: TopicOptions()}).topics_among([name])[
-            0
-        ]
+        options = self.options.get(name, TopicOptions())
+        return Settings(state_dir=self.folder, topics={name: options}).topics_among([name])[0]
 
     def version_of(self, table: str) -> int:
         if table in self.products:
@@ -123,6 +124,13 @@ class _ScriptedRunner:
 class _ScriptedPipeline:
     def __init__(self, topic: Topic, script: Script) -> None:
         self.topic, self._script, self.state_dir = topic, script, script.folder
+        self.log = self.catalog = self
+
+    def find(self, _: str) -> None:
+        """So that nothing is known of the size of its records."""
+
+    def ages(self, places: dict[str, dict[int, int]]) -> dict[str, float]:
+        return {name: self._script.ages[name] for name in places}
 
     def plan(self) -> Plan:
         name, script = self.topic.name, self._script

@@ -65,3 +65,25 @@ def test_a_topic_that_cannot_be_read_for_hours_takes_no_more_room() -> None:
     assert backlog.waiting_since == 0
     backlog.settle({0: 10 * MOST_MARKS})
     assert backlog.waiting_since is None
+
+
+def test_what_is_unread_is_counted_from_what_the_table_has() -> None:
+    backlog = Backlog()
+    backlog.see({0: 5, 1: 2}, now=1)
+    assert backlog.unread == 7
+    backlog.settle({0: 4, 1: 2})
+    assert backlog.unread == 1
+    backlog.see({0: 9, 1: 3}, now=2)
+    assert backlog.unread == 6
+    backlog.settle({0: 9, 1: 3})
+    assert backlog.unread == 0
+
+
+def test_a_record_may_have_waited_since_before_it_was_first_seen_but_not_since_later() -> None:
+    backlog = Backlog()
+    backlog.has_waited_since(5)
+    assert backlog.waiting_since is None
+    backlog.see({0: 5}, now=10)
+    for moment, since in ((12, 10), (4, 4)):
+        backlog.has_waited_since(moment)
+        assert backlog.waiting_since == since

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from tableflow_assets.base.errors import ServerUnreachable
-from tableflow_assets.operate.status import TopicStatus, status
+from tableflow_assets.operate.status import TopicStatus, status, statuses
 from tableflow_assets.settings.settings import Settings, Topic, TopicOptions
 from tableflow_assets.source.log import Log
 from tableflow_assets.table.ledger import PROPERTY, read_ledger
@@ -37,19 +38,21 @@ def test_a_table_is_current_and_then_behind_by_the_new_records(
     pipeline_of(tableflow, kafka_topic).catch_up()
     current = status_of(tableflow, kafka_topic)
     assert (current.state, current.lag, current.rows, current.files) == ("current", 0, 5, 1)
-    assert current.freshness_seconds == 0
+    assert current.oldest_unread_seconds == 0
     assert current.last_commit is not None
     assert timedelta() <= datetime.now(UTC) - current.last_commit < timedelta(minutes=5)
 
+    three_minutes_ago = int((time.time() - 180) * 1000)
     kafka_topic.send(PAYMENT, payments(2, first=5), partition=0)
-    kafka_topic.send(PAYMENT, payments(1, first=7), partition=1)
-    behind = status_of(tableflow, kafka_topic)
+    kafka_topic.send(PAYMENT, payments(1, first=7), partition=1, timestamp=three_minutes_ago)
+    topic = Topic(name=kafka_topic.name, freshness=timedelta(minutes=1))
+    (behind,) = statuses(tableflow.log, tableflow.catalog, [topic])
     assert (behind.state, behind.lag, behind.rows) == ("behind", 3, 5)
     assert [(p.committed, p.end, p.lag) for p in behind.partitions] == [(5, 7, 2), (0, 1, 1)]
-    assert behind.freshness_seconds is not None
-    assert behind.freshness_seconds > 0
+    assert behind.oldest_unread_seconds == pytest.approx(185, abs=5)
     document = json.loads(json.dumps(behind.to_json()))
-    assert (document["state"], document["lag"]) == ("behind", 3)
+    assert (document["state"], document["lag"], document["is_late"]) == ("behind", 3, True)
+    assert document["oldest_unread_seconds"] >= 180
     assert [partition["lag"] for partition in document["partitions"]] == [2, 1]
     assert datetime.fromisoformat(document["last_commit"]) == behind.last_commit
 
@@ -138,6 +141,23 @@ def test_a_broker_that_is_away_is_not_the_fault_of_a_topic(
     address = f"127.0.0.1:{closed_port()}"
     with pytest.raises(ServerUnreachable, match=f"Kafka at {address} does not answer"):
         status(Log(address), tableflow.catalog, Topic(name="orders"))
+
+
+def test_without_anything_unread_kafka_is_not_asked_for_a_record(
+    tableflow: Tableflow, kafka_topic: KafkaTopic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tableflow_assets.source.oldest._consumer", None)
+    (report,) = statuses(tableflow.log, tableflow.catalog, [Topic(name=kafka_topic.name)])
+    assert (report.state, report.oldest_unread_seconds) == ("no_table", 0)
+
+
+def test_an_age_that_kafka_does_not_tell_in_time_is_unknown(
+    tableflow: Tableflow, kafka_topic: KafkaTopic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kafka_topic.send(PAYMENT, payments(1))
+    monkeypatch.setattr("tableflow_assets.source.log.OLDEST_SECONDS", 0.0)
+    (report,) = statuses(tableflow.log, tableflow.catalog, [Topic(name=kafka_topic.name)])
+    assert (report.state, report.lag, report.oldest_unread_seconds) == ("no_table", 1, None)
 
 
 @pytest.mark.parametrize("state", ["no_table", "error"])

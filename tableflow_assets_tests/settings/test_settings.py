@@ -253,6 +253,16 @@ OPTIONS = [
     ("maintenance", "'0 24 * * *'", "", ["cron"]),
     ("maintenance", "'0 * * * */0'", "", ["cron"]),
     ("maintenance", "'0 0 31 2 *'", "", ["never comes"]),
+    ("freshness", "90", "", ["text such as 15m", "90 (integer)"]),
+    ("freshness", "soon", "", ["with s, m or h, such as 15m"]),
+    ("freshness", "25h", "", ["24h at most"]),
+    ("freshness", "0s", "", ["must be 1s or more"]),
+    ("freshness_policy", "true", "", ["needs `freshness`"]),
+    ("commit", "15m", "", ["must be a mapping", "'15m' (text)"]),
+    ("commit", "{evry: 15m}", ".evry", ["unknown key", "'every'?"]),
+    ("commit", "{every: 15}", ".every", ["text such as 15m", "15 (integer)"]),
+    ("commit", "{every: 5m, or_bytes: 0MB}", ".or_bytes", ["above 0, such as 250MB"]),
+    ("commit", "{or_bytes: 1GB}", ".or_bytes", ["does nothing without `every` or `freshness`"]),
 ]
 
 
@@ -562,6 +572,14 @@ def test_layout_and_ages_are_inherited_and_shown_as_they_are_written() -> None:
             *(4, "topics.x", ["the defaults set `retention`", "`retention: null` here"]),
         ),
         ("\ndefaults: {mode: cdc, retention: 2 days}", 2, "defaults.retention", ["do not age"]),
+        (
+            "topics:\n  x:\n    freshness: 1m\n    commit:\n      every: 90s",
+            *(5, "topics.x.commit.every", ["90s is longer than `freshness: 1m` allows"]),
+        ),
+        (
+            "defaults: {commit: {every: 15m}}\ntopics:\n  x: {freshness: 1m}",
+            *(3, "topics.x", ["the defaults set `commit.every`", "`commit: {}` here"]),
+        ),
     ],
 )
 def test_options_that_contradict_each_other(
@@ -570,6 +588,39 @@ def test_options_that_contradict_each_other(
     (problem,) = refusal(text).problem.splitlines()
     assert problem.startswith(f"tableflow.yaml:{line}: {key}: ")
     assert [part for part in parts if part not in problem] == []
+
+
+PROMISES = """
+defaults: {freshness: 15m}
+topics:
+  half: {}
+  at_once: {freshness: 5s}
+  as_said: {commit: {every: 15m, or_bytes: 1 GB}}
+  not_promised: {freshness: null}
+  gathers: {freshness: null, commit: {every: 1h}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "freshness", "seconds", "megabytes"),
+    [
+        ("half", "15m", 450, 250),
+        ("at_once", "5s", 0, 250),
+        ("as_said", "15m", 900, 1024),
+        ("not_promised", None, 0, 250),
+        ("gathers", None, 3600, 250),
+    ],
+)
+def test_when_records_are_committed_follows_from_what_is_promised_unless_said(
+    name: str, freshness: str | None, seconds: int, megabytes: int
+) -> None:
+    settings = load(PROMISES)
+    topic = settings.topic_named(name)
+    assert topic is not None
+    assert topic.commit_every == timedelta(seconds=seconds)
+    assert topic.commit_bytes == megabytes * 2**20
+    shown = json.loads(json.dumps(settings.show()))["topics"][name]
+    assert shown["freshness"] == freshness
 
 
 def test_the_demo_file() -> None:

@@ -85,7 +85,7 @@ def follow_job(
                 on_packed=lambda turn: _log_packed(context, turn),
                 is_over=Staying(context.instance, context.run_id).is_over,
             )
-        context.log.info(f"It ends: {why}. The next one begins with the next record.")
+        context.log.info(f"It ends: {why}. The next one begins when a topic is due again.")
 
     # For a run that cannot be asked any more; its last turns may take a while.
     longest = LONGEST_SECONDS + SUCCESSOR_SECONDS + pace.products_hung_seconds

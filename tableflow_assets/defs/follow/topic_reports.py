@@ -16,6 +16,7 @@ from tableflow_assets.defs.topics.delta_mirror import (
     mirror_evaluation,
     version_in,
 )
+from tableflow_assets.defs.topics.freshness import freshness_evaluation, promise_of
 from tableflow_assets.defs.topics.windows import changed_windows
 from tableflow_assets.follow.turn import Turn
 from tableflow_assets.pipeline import NOTHING, Committed
@@ -35,6 +36,9 @@ class TopicReporter(Reporter[Turn]):
         if is_full or committed.dead_letters or committed.skipped:
             report_dead_letters(self.context, topic, catalog, committed)
         self.report_catalogs(key, turns, is_full)
+        if topic.freshness:
+            promise = promise_of(self.tableflow.log, catalog, topic)
+            self.log_check(freshness_evaluation(promise, catalog.namespace), is_full)
         if is_full:
             self.log_event(exactly_once_evaluation(topic, self.tableflow, whole_log=False))
 

@@ -25,6 +25,7 @@ from tableflow_assets.defs.topics.delta_mirror import (
     mirror_evaluation,
     version_in,
 )
+from tableflow_assets.defs.topics.freshness import freshness_policy
 from tableflow_assets.defs.topics.windows import changed_windows
 from tableflow_assets.lake.catalog import RestCatalog
 from tableflow_assets.operate.rebuild_windows import rebuild_windows
@@ -68,7 +69,10 @@ def table_asset(topic: Topic, settings: Settings) -> dg.AssetsDefinition:
         mirrored = [mirror.alias("mirror")(committed)] if is_delta else []
         return sync_catalog.alias("sync_catalog")(committed, *mirrored)
 
-    return table
+    policy = freshness_policy(topic)
+    if policy is None:
+        return table
+    return table.map_asset_specs(lambda spec: spec.replace_attributes(freshness_policy=policy))
 
 
 def _description(topic: Topic) -> str:

@@ -1,84 +1,25 @@
 """The sensor that launches a run where a log is ahead of its table and no run stays with the logs yet."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
-from json import dumps
+from collections.abc import Sequence
 
 import dagster as dg
-from pydantic import TypeAdapter, ValidationError
-from pyiceberg.table import Table
 
-from tableflow_assets.base.errors import (
-    DataLoss,
-    LedgerError,
-    ServerUnreachable,
-    TableflowError,
-    TableOfAnother,
-    TopicNotFound,
-)
-from tableflow_assets.base.faults import named_faults
-from tableflow_assets.defs.metadata import offsets_metadata
-from tableflow_assets.defs.names import table_key, topic_key
-from tableflow_assets.defs.our_runs import RUN_TAG
+from tableflow_assets.base.errors import TableflowError
 from tableflow_assets.defs.reload import reload_definitions
 from tableflow_assets.defs.resources import IcebergCatalogResource, KafkaResource
-from tableflow_assets.defs.staying import JOB_NAME, LAUNCHER, OP_NAME, is_alive
-from tableflow_assets.defs.topics.checks import suspension_evaluation
-from tableflow_assets.lake.catalog import RestCatalog
+from tableflow_assets.defs.staying import JOB_NAME, LAUNCHER, is_alive
+from tableflow_assets.defs.topics.look import Look
+from tableflow_assets.defs.topics.sighting import from_cursor
 from tableflow_assets.settings.settings import Settings, Topic
-from tableflow_assets.source.discovery import discover, known_topics, prefer
-from tableflow_assets.source.log import Log, Offsets
-from tableflow_assets.source.plan import plan, refuse_another_cluster
+from tableflow_assets.source.discovery import discover, known_topics
 from tableflow_assets.stack import connections
-from tableflow_assets.table.known_tables import refuse_a_vanished_table
-from tableflow_assets.table.ledger import read_ledger
-from tableflow_assets.table.suspension import Suspension, suspend_if_possible, suspension_of
-from tableflow_assets.table.whose import refuse_table_of_another
 
 SENSOR_NAME = LAUNCHER
 # Dagster's daemon ticks every 5 s. We keep looking within a tick, so that new records need not wait
 # for the next one.
 LOOK_SECONDS = 3.5
 LOOK_EVERY_SECONDS = 0.5
-# How often a suspended topic's table is checked for having been resumed.
-SUSPENDED_SECONDS = 5
-# The end offsets of a log do not show that the table was rolled back, suspended or dropped, or that the
-# topic was recreated. So each look checks again one table, and only one, that seemed current.
-CURRENT_SECONDS = 30
-# Each report of a log's end offsets is an event that Dagster stores twice, and keeps for days.
-OBSERVED_EVERY_SECONDS = 60
-# A request that changed nothing (its run failed) is repeated after 5, 10, 20 … 300 s.
-FIRST_WAIT_SECONDS = 5
-LONGEST_WAIT_SECONDS = 300
-MOST_NAMED = 100  # topics in the configuration of a run, which finds the others itself
-
-
-@dataclass(frozen=True)
-class Sighting:
-    """What the last tick saw of one topic. Only a hint: without it the next tick asks the table again."""
-
-    end: dict[str, int] = field(default_factory=dict)
-    committed: int = -1  # offsets in the table, all partitions together
-    is_current: bool = False
-    requested_at: float = 0
-    fruitless: int = 0
-    asked_at: float = 0  # when the table itself was last read
-    suspended: Suspension | None = None
-    observed_at: float = 0  # when the end offsets were last reported to Dagster
-    is_observed: bool = False  # whether that report is still true
-
-    @property
-    def is_behind(self) -> bool:
-        return not self.is_current and self.suspended is None
-
-    def may_request(self, now: float) -> bool:
-        if not self.requested_at:
-            return True
-        wait = FIRST_WAIT_SECONDS * 2.0 ** (self.fruitless - 1)
-        return now >= self.requested_at + min(wait, LONGEST_WAIT_SECONDS)
 
 
 def new_offsets_sensor(
@@ -103,9 +44,9 @@ def new_offsets_sensor(
         try:
             if disk := connections.disk_space(settings):
                 disk.refuse_when_short()
-            sightings = _read_cursor(context.cursor)
+            sightings = from_cursor(context.cursor)
             log, catalog = tableflow_kafka.log(), tableflow_catalog.client()
-            look = _Look(log, catalog, settings, topics, sightings, context.log.error)
+            look = Look(log, catalog, settings, topics, sightings, context.log.error)
             # The staying run discovers topics, too: what counts is what these definitions lack.
             if discover(settings, look.log) or len(known_topics(settings)) != len(topics):
                 reload_definitions(settings, _location(context))
@@ -124,199 +65,3 @@ def new_offsets_sensor(
 def _location(context: dg.SensorEvaluationContext) -> str | None:
     origin = context.code_location_origin
     return origin.location_name if origin else None
-
-
-@dataclass
-class _Look:
-    log: Log
-    catalog: RestCatalog
-    settings: Settings
-    topics: Sequence[Topic]
-    seen: dict[str, Sighting]
-    tell: Callable[[str], None]
-    observed: dict[str, Offsets] = field(default_factory=dict)  # the end offsets to report
-    # Suspended or resumed; also None for a table that is seen with rows for the first time.
-    turned: dict[str, Suspension | None] = field(default_factory=dict)
-    trouble: dict[str, str] = field(default_factory=dict)
-
-    @cached_property
-    def cluster_id(self) -> str:
-        return self.log.cluster_id()
-
-    def once(self, is_followed: bool) -> dg.SensorResult:
-        """``is_followed``: a run stays with the logs, and asks the tables itself."""
-        ends = self.log.ends(topic.name for topic in self.topics)
-        now = time.time()
-        doubted_topic = self._longest_unasked(ends, now)
-        behind = []
-        for topic in self.topics:
-            if topic.name not in ends:
-                continue
-            last = self.seen.get(topic.name, Sighting())
-            try:
-                with named_faults(topic.name, self.settings.state_dir):
-                    sighting = self._look_at(
-                        topic,
-                        ends[topic.name],
-                        last,
-                        now,
-                        is_doubted=topic.name == doubted_topic,
-                        is_followed=is_followed,
-                    )
-            except ServerUnreachable:
-                raise
-            except TableflowError as error:  # this table's own; the others go on
-                self._note(topic, error)
-                self.seen[topic.name] = replace(last, asked_at=now)
-                continue
-            if sighting.suspended != last.suspended or last.committed <= 0 < sighting.committed:
-                self.turned[topic.name] = sighting.suspended
-            if sighting.is_behind and not is_followed and sighting.may_request(now):
-                behind.append(topic)
-                sighting = replace(sighting, requested_at=now, fruitless=sighting.fruitless + 1)
-            self.seen[topic.name] = self._observed(topic, ends[topic.name], last, sighting, now)
-        return dg.SensorResult(
-            run_requests=[_request(behind)] if behind else [],
-            skip_reason=None if behind else self._why_nothing(ends, is_followed),
-            cursor=dumps({name: asdict(sighting) for name, sighting in self.seen.items()}),
-            asset_events=[*self._observations(), *self._evaluations()],
-        )
-
-    def _note(self, topic: Topic, error: TableflowError) -> None:
-        """Once a tick, which looks several times."""
-        if self.trouble.get(topic.name) == error.problem:
-            return
-        self.trouble[topic.name] = error.problem
-        self.tell(f"{topic.name}: {error}")
-        if isinstance(error, TableOfAnother):
-            with suppress(TopicNotFound):
-                prefer(self.settings, self.log, error.owner)
-
-    def _longest_unasked(self, ends: Mapping[str, Offsets], now: float) -> str | None:
-        last_asked = {
-            name: sighting.asked_at
-            for name, sighting in self.seen.items()
-            if name in ends and sighting.is_current and now >= sighting.asked_at + CURRENT_SECONDS
-        }
-        return min(last_asked, key=lambda name: last_asked[name], default=None)
-
-    def _look_at(
-        self,
-        topic: Topic,
-        end: Offsets,
-        last: Sighting,
-        now: float,
-        *,
-        is_doubted: bool,
-        is_followed: bool,
-    ) -> Sighting:
-        """The table is only asked if the log has moved since the table was last seen to be current."""
-        log_end = {str(partition): offset for partition, offset in end.items()}
-        if last.end == log_end and last.is_current and not is_doubted:
-            return last
-        if is_followed and last.end != log_end and last.asked_at:  # the run asks it
-            return replace(last, end=log_end, is_current=False)
-        if last.suspended and now < last.asked_at + SUSPENDED_SECONDS:
-            return replace(last, end=log_end)
-        answer = self._ask_table(topic, end, last, is_doubted)
-        if isinstance(answer, Suspension):
-            return Sighting(end=log_end, asked_at=now, suspended=answer)
-        sighting = Sighting(
-            end=log_end,
-            committed=sum(answer.values()),
-            is_current=all(answer.get(partition, 0) >= end[partition] for partition in end),
-            asked_at=now,
-        )
-        if sighting.committed > last.committed:
-            return sighting  # the last request bore fruit: the next may follow at once
-        return replace(sighting, requested_at=last.requested_at, fruitless=last.fruitless)
-
-    def _ask_table(
-        self, topic: Topic, end: Offsets, last: Sighting, is_doubted: bool
-    ) -> Offsets | Suspension:
-        """The offsets it has committed, or why the topic is suspended, possibly as of now."""
-        table = self.catalog.find(topic.table)
-        if table is not None:
-            refuse_table_of_another(table, topic)
-            if suspension := suspension_of(table, topic):
-                return suspension
-        try:
-            return self._committed(topic, table, end, is_doubted)
-        except (LedgerError, DataLoss) as error:
-            # A run would only fail the same way, so the suspension is recorded right here.
-            stored = suspend_if_possible(self.catalog, topic, error)
-            current = stored or Suspension.because_of(error, topic)
-            previous = last.suspended
-            return previous if previous and previous.reason == current.reason else current
-
-    def _committed(
-        self, topic: Topic, table: Table | None, end: Offsets, is_doubted: bool
-    ) -> Offsets:
-        if table is None:
-            refuse_a_vanished_table(self.settings.state_dir, topic, self.settings.namespace)
-        if table is None or table.current_snapshot() is None:
-            return {}  # an empty topic gets its table with its first record
-        ledger = read_ledger(table)
-        refuse_another_cluster(topic.name, self.cluster_id, ledger)
-        if is_doubted or any(ledger.committed.get(p, 0) > offset for p, offset in end.items()):
-            plan(self.log, self.log.identify(topic.name), ledger)  # raises what is wrong
-        return ledger.committed
-
-    def _observed(
-        self, topic: Topic, end: Offsets, last: Sighting, sighting: Sighting, now: float
-    ) -> Sighting:
-        """Report the end offsets where they have moved, but not more often than is of use."""
-        is_true = last.is_observed and sighting.end == last.end
-        if is_true or now < last.observed_at + OBSERVED_EVERY_SECONDS:
-            return replace(sighting, observed_at=last.observed_at, is_observed=is_true)
-        self.observed[topic.name] = end
-        return replace(sighting, observed_at=now, is_observed=True)
-
-    def _observations(self) -> list[dg.AssetObservation]:
-        return [
-            dg.AssetObservation(asset_key=topic_key(topic), metadata=offsets_metadata(end))
-            for topic in self.topics
-            if (end := self.observed.get(topic.name)) is not None
-        ]
-
-    def _evaluations(self) -> list[dg.AssetCheckEvaluation]:
-        return [
-            suspension_evaluation(
-                table_key(topic, self.settings.namespace), self.turned[topic.name]
-            )
-            for topic in self.topics
-            if topic.name in self.turned
-        ]
-
-    def _why_nothing(self, ends: Mapping[str, Offsets], is_followed: bool) -> str:
-        absent = [topic.name for topic in self.topics if topic.name not in ends]
-        behind = sorted(name for name, sighting in self.seen.items() if sighting.is_behind)
-        parts = [f"{len(ends)} topics"]
-        if is_followed:
-            parts.append("a run stays with the logs")
-        elif behind:
-            parts.append(f"waiting before trying again: {', '.join(behind)}")
-        parts += [
-            f"{name} is suspended: {sighting.suspended.reason} Resolve it with: {sighting.suspended.resolve}"
-            for name, sighting in sorted(self.seen.items())
-            if sighting.suspended
-        ]
-        parts += [f"{name}: {problem}" for name, problem in sorted(self.trouble.items())]
-        if absent:
-            parts.append(f"not on the cluster: {', '.join(absent)}")
-        return "; ".join(parts)
-
-
-def _request(behind: Sequence[Topic]) -> dg.RunRequest:
-    first = [topic.name for topic in behind[:MOST_NAMED]]
-    return dg.RunRequest(
-        run_config={"ops": {OP_NAME: {"config": {"first": first}}}},
-        tags={RUN_TAG: SENSOR_NAME},
-    )
-
-
-def _read_cursor(text: str | None) -> dict[str, Sighting]:
-    try:
-        return TypeAdapter(dict[str, Sighting]).validate_json(text or "{}")
-    except ValidationError:
-        return {}  # written by another version: ask the tables again

@@ -15,11 +15,8 @@ from dagster._core.definitions.sensor_definition import SensorExecutionData
 from tableflow_assets.defs.our_runs import RUN_TAG
 from tableflow_assets.defs.resources import IcebergCatalogResource, KafkaResource
 from tableflow_assets.defs.staying import JOB_NAME, OP_NAME
-from tableflow_assets.defs.topics.new_offsets import (
-    FIRST_WAIT_SECONDS,
-    SENSOR_NAME,
-    Sighting,
-)
+from tableflow_assets.defs.topics.new_offsets import SENSOR_NAME
+from tableflow_assets.defs.topics.sighting import FIRST_WAIT_SECONDS, Sighting
 from tableflow_assets.settings.settings import Settings, TopicOptions
 from tableflow_assets.source import log
 from tableflow_assets.source.discovery import remembered_topics

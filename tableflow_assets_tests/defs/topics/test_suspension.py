@@ -11,7 +11,7 @@ from dagster._serdes import deserialize_value, serialize_value
 from pyiceberg.catalog import Catalog
 
 from tableflow_assets.base.errors import DataLoss, Suspended
-from tableflow_assets.defs.topics.new_offsets import CURRENT_SECONDS, SUSPENDED_SECONDS
+from tableflow_assets.defs.topics.look import CURRENT_SECONDS, SUSPENDED_SECONDS
 from tableflow_assets.table.suspension import PROPERTY, clear, suspend, suspension_of
 from tableflow_assets_tests.defs.conftest import Clock, MakeWorld
 from tableflow_assets_tests.defs.dagster_world import (
