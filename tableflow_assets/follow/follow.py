@@ -60,7 +60,7 @@ def follow(
     workers = Workers[Call, Turn](
         make_tableflow,
         lambda tableflow, call: take_turn(tableflow, call, permit, run_id, pace.turn_seconds),
-        Limits(pace.workers, pace.rest, pace.hung_seconds),
+        Limits(pace.workers, pace.rest, pace.longest_rest, pace.hung_seconds),
     )
     packing = Packing(make_tableflow, pace, permit, on_packed)
     loop = _Loop(tableflow, names, set(first), pace, workers, products, packing, on_turn)

@@ -19,6 +19,7 @@ class Pace:
     look_seconds: float = 0.5
     turn_seconds: float = 20.0  # then another topic's turn comes, whatever is left to read
     rest: float = 1.0
+    longest_rest: float = 5.0  # seconds, after a turn that was long for once
     idle_seconds: float = 60.0  # without anything new, before it ends
     discover_seconds: float = 10.0
     # A turn that takes this long is not waited for any more: its worker is replaced.
@@ -26,9 +27,9 @@ class Pace:
     patience_seconds: float = 60.0  # without a single success while turns fail, before it gives up
     products: int = 1  # at a time
     products_rest: float = 2.0
-    products_look_seconds: float = (
-        60.0  # before products of which nothing was heard are looked at again
-    )
+    products_longest_rest: float = 60.0
+    # Before products of which nothing was heard are looked at again.
+    products_look_seconds: float = 60.0
     products_hung_seconds: float = 3600.0
 
     def wait_after(self, failures: int) -> float:

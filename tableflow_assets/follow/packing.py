@@ -85,7 +85,7 @@ class Packing:
         self._workers = Workers[ManagedTable, PackTurn](
             make_tableflow,
             lambda tableflow, table: take_pack_turn(tableflow, table, permit),
-            Limits(1, pace.products_rest, pace.hung_seconds),
+            Limits(1, pace.products_rest, pace.products_longest_rest, pace.hung_seconds),
         )
         self._on_packed = on_packed
 

@@ -120,7 +120,12 @@ class FollowedProducts:
         self._workers = Workers[Product, ProductTurn](
             make_tableflow,
             lambda tableflow, product: take_product_turn(tableflow, product, permit, run_id),
-            Limits(pace.products, pace.products_rest, pace.products_hung_seconds),
+            Limits(
+                pace.products,
+                pace.products_rest,
+                pace.products_longest_rest,
+                pace.products_hung_seconds,
+            ),
         )
         self._pace, self._on_turn = pace, on_turn
         self._next_look = now + pace.products_look_seconds

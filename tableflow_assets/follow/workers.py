@@ -45,10 +45,12 @@ OutcomeT = TypeVar("OutcomeT", bound=Outcome)
 
 @dataclass(frozen=True)
 class Limits:
-    """``rest``: for this share of its turn's time, a worker rests afterwards."""
+    """``rest``: for this share of its turn's time, but no longer than ``longest_rest``, a worker rests
+    afterwards."""
 
     workers: int
     rest: float
+    longest_rest: float
     hung_seconds: float  # a turn that takes this long is not waited for any more
 
 
@@ -100,7 +102,8 @@ class Workers(Generic[SubjectT, OutcomeT]):
             self._running.pop(outcome.name, None)
             self._idle.append(tableflow)
             if outcome.is_work_done:
-                self._resting.append(time.monotonic() + outcome.seconds * self._limits.rest)
+                rest = min(outcome.seconds * self._limits.rest, self._limits.longest_rest)
+                self._resting.append(time.monotonic() + rest)
             outcomes.append(outcome)
 
     def _turn(self, tableflow: Tableflow, subject: SubjectT) -> None:
