@@ -125,9 +125,10 @@ class _Loop:
             if now >= self._next_look:
                 self._try_to_look(now)
                 now = time.monotonic()  # what was first seen just now may be due
-            is_waiting = any([self._give_turns(now), self._products.give_turns(now)])
-            self._packing.give_turns(now)
-            is_busy = is_waiting or self._workers.busy or self._products.is_busy
+            is_waiting = self._give_all_turns(now)
+            is_busy = (
+                is_waiting or self._workers.busy or self._products.is_busy or self._packing.busy
+            )
             is_idle = not is_busy and now >= self._last_work + self._pace.idle_seconds
             if is_idle and not self._is_any_due_soon(now):
                 return f"nothing came for {self._pace.idle_seconds:.0f} s"
@@ -153,13 +154,20 @@ class _Loop:
         # Thousands of partitions take a while to ask for: then less often, so that it costs no more.
         self._next_look = begin + max(self._pace.look_seconds, 10 * took)
 
-    def _give_turns(self, now: float) -> bool:
+    def _give_all_turns(self, now: float) -> bool:
+        """Return whether a topic or a product waits for one. A table gets one turn at a time, of any kind."""
+        packed = self._packing.busy
+        is_waiting = any([self._give_turns(now, packed), self._products.give_turns(now, packed)])
+        self._packing.give_turns(now, self._workers.busy | self._products.busy)
+        return is_waiting
+
+    def _give_turns(self, now: float, packed: set[str]) -> bool:
         """Return whether any topic waits for one."""
         waiting = [followed for followed in self._followed.values() if followed.is_waiting(now)]
         for followed in sorted(waiting, key=self._urgency):
             if not self._workers.has_room():
                 break
-            if followed.topic.name not in self._workers.busy:
+            if followed.topic.name not in self._workers.busy | packed:
                 is_due = followed.backlog.is_known or followed.topic.name in self._first
                 self._workers.start(Call(followed.topic, is_due or not followed.topic.commit_every))
         return bool(waiting)
@@ -225,11 +233,15 @@ class _Loop:
     def _finish(self) -> None:
         """Let turns that are under way come to their end: what a product has computed would be lost."""
         deadline = time.monotonic() + FINISH_SECONDS
-        while self._workers.busy - self._workers.hung() and time.monotonic() < deadline:
+        while self._is_any_topic_busy() and time.monotonic() < deadline:
             self._settle(self._workers.collect(timeout=0.5))
+            self._packing.settle()
         while self._products.is_busy:
             time.sleep(0.1)
             self._settle_products()
+
+    def _is_any_topic_busy(self) -> bool:
+        return bool(self._workers.busy - self._workers.hung() or self._packing.busy)
 
 
 def _end_without_spark(error: TableflowError | None) -> None:

@@ -24,6 +24,7 @@ COMMITS, COMMITS_WITH_KEYS = 40, 10
 # A table waits for so many times what its last merge took: a large one is not rewritten all the time.
 WAIT = 20.0
 TAKEN_SECONDS = 5.0
+HUNG_SECONDS = 300.0  # then the table is committed to again
 
 
 @dataclass(frozen=True)
@@ -85,13 +86,14 @@ class Packing:
         self._workers = Workers[ManagedTable, PackTurn](
             make_tableflow,
             lambda tableflow, table: take_pack_turn(tableflow, table, permit),
-            Limits(1, pace.products_rest, pace.products_longest_rest, pace.hung_seconds),
+            Limits(1, pace.products_rest, pace.products_longest_rest, HUNG_SECONDS),
         )
         self._on_packed = on_packed
 
     @property
-    def is_busy(self) -> bool:
-        return bool(self._workers.busy - self._workers.hung())
+    def busy(self) -> set[str]:
+        """The tables whose files are being merged, as far as that may still come to an end."""
+        return self._workers.busy - self._workers.hung()
 
     def note_commits(self, table: ManagedTable, commits: int = 1) -> None:
         if table.maintenance is None:  # somebody else looks after it
@@ -100,12 +102,12 @@ class Packing:
         if self._commits[table.name] >= (COMMITS_WITH_KEYS if table.is_keyed else COMMITS):
             self._due[table.name] = table
 
-    def give_turns(self, now: float) -> None:
-        """The table with the most new files first."""
+    def give_turns(self, now: float, written: set[str]) -> None:
+        """The table with the most new files first. ``written``: those that are being committed to."""
         for name in sorted(self._due, key=lambda name: -self._commits[name]):
             if not self._workers.has_room():
                 return
-            if name not in self._workers.busy and now >= self._not_before.get(name, 0.0):
+            if name not in self._workers.busy | written and now >= self._not_before.get(name, 0.0):
                 self._commits[name] = 0
                 self._workers.start(self._due.pop(name))
 

@@ -140,15 +140,19 @@ class FollowedProducts:
             if reader.stale_since is None:
                 reader.stale_since = now
 
-    def give_turns(self, now: float) -> bool:
-        """Return whether any product waits for one."""
+    @property
+    def busy(self) -> set[str]:
+        return self._workers.busy
+
+    def give_turns(self, now: float, packed: set[str]) -> bool:
+        """Return whether any product waits for one. ``packed``: tables whose files are being merged."""
         if now >= self._next_look:
             self._doubt_all(now)
         waiting = [followed for followed in self._followed.values() if followed.is_waiting(now)]
         for followed in sorted(waiting, key=_Followed.since):  # equals in the products' order
             if not self._workers.has_room():
                 break
-            if followed.product.name in self._workers.busy or self._must_wait(followed, now):
+            if followed.product.name in self.busy | packed or self._must_wait(followed, now):
                 continue
             followed.stale_since = None  # what changes from here on is for the next turn
             self._workers.start(followed.product)

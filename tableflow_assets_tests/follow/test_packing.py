@@ -99,8 +99,8 @@ def test_when_a_table_is_due(
     work = Packing(script.tableflow, QUICK, always, turns.append)
     for _ in range(commits):
         work.note_commits(table)
-    work.give_turns(now=1.0)
-    while work.is_busy:
+    work.give_turns(1.0, set())
+    while work.busy:
         work.settle()
     assert bool(turns) == is_due
 
