@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from datetime import UTC, date, datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from tableflow_assets.source.discovery import remember
 REPOSITORY = Path(__file__).parents[2]
 FIRST_DAY = date(2026, 1, 5)
 SENSORS = ["maintenance", "new_offsets", "schema_changes"]  # with no product and no catalog
+HOURLY = {"verify", "check_products", "reports", "prune_runs"}
 
 # In a process of its own, where the first attempt to connect to anything is the end.
 LOAD = """
@@ -344,6 +346,18 @@ def test_all_checks_run_every_hour_from_the_start(lab_definitions: dg.Definition
     schedule = lab_definitions.resolve_schedule_def("verify_every_hour")
     assert schedule.job_name == "verify"
     assert schedule.default_status == dg.DefaultScheduleStatus.RUNNING
+
+
+def test_what_is_done_every_hour_begins_apart_and_never_at_the_full_hour(
+    lab_definitions: dg.Definitions,
+) -> None:
+    schedules = lab_definitions.get_repository_def().schedule_defs
+    assert {one.job_name for one in schedules} == HOURLY
+    crons = [str(one.cron_schedule) for one in schedules]
+    minutes = sorted(int(cron.removesuffix(" * * * *")) for cron in crons)
+    around = [*minutes, minutes[0] + 60]
+    assert minutes[0] > 0
+    assert min(end - begin for begin, end in pairwise(around)) >= 10
 
 
 def test_one_sensor_looks_after_all_tables_from_the_start(
