@@ -148,6 +148,7 @@ def test_there_is_one_run_at_a_time_and_what_comes_meanwhile_waits(
         said, agenda = tables.tick(tables.all_due())
         assert requested(said) == []
         assert set(agenda.needy) == {tables.much, tables.little}
+        assert f"waiting for the next run: {tables.little}, {tables.much}" in str(said.skip_message)
     finally:
         tables.world.instance.delete_run(run)
     assert requested(tables.tick(agenda)[0]) == [tables.much, tables.little]
