@@ -11,9 +11,10 @@ from tableflow_assets.defs.catalogs.assets import catalog_asset, catalog_checks
 from tableflow_assets.defs.catalogs.unpublished_tables import unpublished_tables_sensor
 from tableflow_assets.defs.follow.job import follow_job
 from tableflow_assets.defs.maintenance.check import maintenance_check
-from tableflow_assets.defs.maintenance.jobs import maintenance_jobs, maintenance_schedules
+from tableflow_assets.defs.maintenance.jobs import maintenance_jobs
 from tableflow_assets.defs.maintenance.old_runs import Ours
 from tableflow_assets.defs.maintenance.prune import PRUNE_SCHEDULE_NAME, prune_jobs, prune_schedules
+from tableflow_assets.defs.maintenance.sensor import maintenance_sensor
 from tableflow_assets.defs.masking import mask_secrets
 from tableflow_assets.defs.names import product_key
 from tableflow_assets.defs.partitions import windows_of_products
@@ -80,17 +81,19 @@ def build_definitions(settings: Settings) -> dg.Definitions:
     ]
     schedules = [
         verify_schedule(),
-        *maintenance_schedules(tables, settings),
         *([check_products_schedule()] if products else []),
         *([reports_schedule()] if report_assets else []),
     ]
     sensors = [
         new_offsets_sensor(topics, settings),
         schema_changes_sensor(topics, settings),
+        maintenance_sensor(tables, settings),
         *([product_updates_sensor(products, settings, windows)] if products else []),
         *([unpublished_tables_sensor(tables, settings)] if settings.catalogs else []),
     ]
-    ours = _ours(assets, checks, [*schedules, *sensors])
+    # Those of an earlier version, which may have left runs.
+    former = [f"maintain_{table.table}" for table in tables]
+    ours = _ours(assets, checks, [*schedules, *sensors], former)
     product_keys = {product_key(product, settings.namespace) for product in products}
     of_topics, of_products = _split(checks, product_keys)
     return dg.Definitions(
@@ -114,10 +117,11 @@ def _ours(
     assets: Iterable[dg.AssetsDefinition | dg.AssetSpec],
     checks: Iterable[dg.AssetChecksDefinition],
     automation: Iterable[dg.ScheduleDefinition | dg.SensorDefinition],
+    former: Iterable[str],
 ) -> Ours:
     keys = (a.keys if isinstance(a, dg.AssetsDefinition) else {a.key} for a in assets)
     return Ours(
-        launchers=(*(launcher.name for launcher in automation), PRUNE_SCHEDULE_NAME),
+        launchers=(*(launcher.name for launcher in automation), PRUNE_SCHEDULE_NAME, *former),
         assets=tuple(sorted(key for some in keys for key in some)),
         checks=tuple(key for check in checks for key in check.check_keys),
     )

@@ -39,7 +39,7 @@ run_coordinator:
   class: QueuedRunCoordinator
   config: {dequeue_interval_seconds: 1}
 run_monitoring: {enabled: true, start_timeout_seconds: 180, free_slots_after_run_end_seconds: 30}
-# Maintenance has one place of its own: at the full hour it must not take those of the sensors' runs.
+# Maintenance has one place of its own: whoever launches it, it must not take those of other runs.
 concurrency:
   runs:
     max_concurrent_runs: 4

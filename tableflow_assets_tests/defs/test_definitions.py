@@ -7,7 +7,9 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from datetime import UTC, date, datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +17,15 @@ import dagster as dg
 import pytest
 
 from tableflow_assets import build_definitions
+from tableflow_assets.defs.maintenance.agenda import Agenda
 from tableflow_assets.labs import LAB_TOPICS
 from tableflow_assets.settings.settings import Settings, TopicOptions, load_settings
 from tableflow_assets.source.discovery import remember
 
 REPOSITORY = Path(__file__).parents[2]
 FIRST_DAY = date(2026, 1, 5)
+SENSORS = ["maintenance", "new_offsets", "schema_changes"]  # with no product and no catalog
+HOURLY = {"verify", "check_products", "reports", "prune_runs"}
 
 # In a process of its own, where the first attempt to connect to anything is the end.
 LOAD = """
@@ -75,7 +80,7 @@ def test_definitions_load_without_servers_state_or_settings(
     loaded_from_nothing: dict[str, Any],
 ) -> None:
     assert loaded_from_nothing["assets"] == []
-    assert loaded_from_nothing["sensors"] == ["new_offsets", "schema_changes"]
+    assert loaded_from_nothing["sensors"] == SENSORS
     assert loaded_from_nothing["schedules"] == ["prune_runs_every_hour", "verify_every_hour"]
 
 
@@ -329,7 +334,7 @@ def test_products_are_updated_by_a_sensor_and_checked_every_hour_from_the_start(
     chosen = sensor.asset_selection.resolve(lab_definitions.resolve_asset_graph())
     assert chosen == {dg.AssetKey(["tableflow", product]) for product in LAB_PRODUCTS}
     schedule = lab_definitions.resolve_schedule_def("check_products_every_hour")
-    assert (schedule.job_name, schedule.cron_schedule) == ("check_products", "30 * * * *")
+    assert schedule.job_name == "check_products"
     assert schedule.default_status == dg.DefaultScheduleStatus.RUNNING
     layer = lab_definitions.resolve_job_def("check_products").asset_layer
     checked = {key.asset_key.path[-1] for key in layer.asset_graph.asset_check_keys}
@@ -340,29 +345,58 @@ def test_products_are_updated_by_a_sensor_and_checked_every_hour_from_the_start(
 def test_all_checks_run_every_hour_from_the_start(lab_definitions: dg.Definitions) -> None:
     schedule = lab_definitions.resolve_schedule_def("verify_every_hour")
     assert schedule.job_name == "verify"
-    assert schedule.cron_schedule == "0 * * * *"
     assert schedule.default_status == dg.DefaultScheduleStatus.RUNNING
 
 
-@pytest.mark.parametrize("table", [*LAB_TABLES, *LAB_PRODUCTS])
-def test_every_table_is_looked_after_every_hour_from_the_start(
-    lab_definitions: dg.Definitions, table: str
+def test_what_is_done_every_hour_begins_apart_and_never_at_the_full_hour(
+    lab_definitions: dg.Definitions,
 ) -> None:
-    schedule = lab_definitions.resolve_schedule_def(f"maintain_{table}")
-    assert schedule.job_name == "maintain"
-    assert schedule.cron_schedule == "0 * * * *"
-    assert schedule.default_status == dg.DefaultScheduleStatus.RUNNING
+    schedules = lab_definitions.get_repository_def().schedule_defs
+    assert {one.job_name for one in schedules} == HOURLY
+    crons = [str(one.cron_schedule) for one in schedules]
+    minutes = sorted(int(cron.removesuffix(" * * * *")) for cron in crons)
+    around = [*minutes, minutes[0] + 60]
+    assert minutes[0] > 0
+    assert min(end - begin for begin, end in pairwise(around)) >= 10
 
 
-def test_a_topic_says_itself_when_it_is_looked_after_and_where_it_never_is(tmp_path: Path) -> None:
-    topics = {
-        "clicks": TopicOptions(maintenance="30 4 * * 0"),
-        "orders": TopicOptions(maintenance=None),
-    }
-    definitions = build_definitions(Settings(state_dir=tmp_path, topics=topics))
-    schedules = definitions.get_repository_def().schedule_defs
-    found = {one.name: one.cron_schedule for one in schedules if one.job_name == "maintain"}
-    assert found == {"maintain_clicks": "30 4 * * 0"}
+def test_one_sensor_looks_after_all_tables_from_the_start(
+    lab_definitions: dg.Definitions, tmp_path: Path
+) -> None:
+    sensor = lab_definitions.resolve_sensor_def("maintenance")
+    assert sensor.job_name == "maintain"
+    assert sensor.default_status == dg.DefaultSensorStatus.RUNNING
+    build_definitions(Settings(state_dir=tmp_path)).resolve_sensor_def("maintenance")
+
+
+@pytest.mark.parametrize(
+    ("options", "looked_after"),
+    [
+        (TopicOptions(), True),
+        (TopicOptions(maintenance="30 4 * * 0"), True),
+        (TopicOptions(maintenance=None), False),
+    ],
+)
+def test_a_topic_says_itself_whether_it_is_looked_after(
+    tmp_path: Path, options: TopicOptions, looked_after: bool
+) -> None:
+    """Without a server: a table that is due waits until somebody can look at it."""
+    settings = Settings(state_dir=tmp_path, topics={"clicks": options})
+    remember(settings, {"clicks": date(2026, 11, 1)})
+    definitions = build_definitions(settings)
+    month = Agenda(at=time.time() - 31 * 24 * 3600)
+    known = definitions.get_repository_def().get_top_level_resources()
+    with (
+        dg.DagsterInstance.ephemeral() as instance,
+        dg.build_sensor_context(
+            instance=instance,
+            resources={name: known[name] for name in ("tableflow_catalog", "tableflow_s3")},
+            cursor=month.to_cursor(),
+        ) as context,
+    ):
+        tick = definitions.resolve_sensor_def("maintenance").evaluate_tick(context)
+    assert not tick.run_requests
+    assert ("clicks" in Agenda.from_cursor(tick.cursor).due) == looked_after
 
 
 def test_what_maintenance_can_be_told_is_typed(lab_definitions: dg.Definitions) -> None:
@@ -378,7 +412,7 @@ def test_what_maintenance_can_be_told_is_typed(lab_definitions: dg.Definitions) 
 def test_maintenance_has_as_many_ops_for_ten_topics_as_for_none(
     lab_definitions: dg.Definitions, tmp_path: Path
 ) -> None:
-    """A run's steps are made for the topics that it is launched for."""
+    """A run goes from table to table."""
     empty = build_definitions(Settings(state_dir=tmp_path))
     ops = [
         sorted(node.name for node in one.resolve_job_def("maintain").nodes)
@@ -462,7 +496,7 @@ def pip(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_definitions_load_from_an_installed_wheel(installed: Path, tmp_path: Path) -> None:
     found = load_in_a_process(tmp_path, PYTHONPATH=str(installed))
     assert Path(found["module"]).parent == installed / "tableflow_assets"
-    assert found["sensors"] == ["new_offsets", "schema_changes"]
+    assert found["sensors"] == SENSORS
 
 
 def test_a_wheel_carries_every_file_of_the_package(installed: Path) -> None:

@@ -1,20 +1,13 @@
-"""Maintenance in Dagster: two jobs for all tables, and one schedule per table."""
+"""Maintenance in Dagster: two jobs, each for any number of tables."""
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import dagster as dg
 
-from tableflow_assets.base.errors import TableflowError
-from tableflow_assets.defs.maintenance.check import what_is_needed
-from tableflow_assets.defs.maintenance.ops import MaintenanceOps
-from tableflow_assets.defs.maintenance.steps import COMPACT_OP
-from tableflow_assets.defs.our_runs import RUN_TAG, is_under_way
-from tableflow_assets.defs.resources import IcebergCatalogResource
-from tableflow_assets.operate.maintenance.health import health
+from tableflow_assets.defs.maintenance.ops import choose_op, work_op
+from tableflow_assets.defs.maintenance.steps import COMPACT_ONLY, STEPS
 from tableflow_assets.settings.managed_table import ManagedTable
 from tableflow_assets.settings.settings import Settings
-from tableflow_assets.table.suspension import find_suspension
 
 JOB_NAME = "maintain"
 # A worker that was killed never reports it, and would hold the table's pool until this limit.
@@ -26,8 +19,10 @@ TAGS = {
 }
 
 
-def maintenance_jobs(topics: Sequence[ManagedTable], settings: Settings) -> list[dg.JobDefinition]:
-    ops = MaintenanceOps(topics, settings)
+def maintenance_jobs(tables: Sequence[ManagedTable], settings: Settings) -> list[dg.JobDefinition]:
+    choose = choose_op(tables)
+    maintain_tables = work_op("maintain_tables", tables, settings, STEPS)
+    compact_tables = work_op("compact_tables", tables, settings, COMPACT_ONLY)
 
     @dg.job(
         name=JOB_NAME,
@@ -36,12 +31,7 @@ def maintenance_jobs(topics: Sequence[ManagedTable], settings: Settings) -> list
         executor_def=dg.in_process_executor,
     )
     def maintain() -> None:
-        def look_after(wanted: Any) -> None:
-            needs = ops.look(wanted)
-            for kind, step in ops.steps.items():
-                _named(step)(getattr(needs, kind))
-
-        ops.choose().map(look_after)
+        maintain_tables(choose())
 
     @dg.job(
         name="compact",
@@ -50,68 +40,6 @@ def maintenance_jobs(topics: Sequence[ManagedTable], settings: Settings) -> list
         executor_def=dg.in_process_executor,
     )
     def compact() -> None:
-        def look_after(wanted: Any) -> None:
-            _named(ops.steps["compact"])(ops.look(wanted).compact)
-
-        ops.choose().map(look_after)
+        compact_tables(choose())
 
     return [maintain, compact]
-
-
-def _named(step: dg.OpDefinition) -> Any:
-    """A job and an op cannot share a name, but a job and a step can."""
-    return step.alias("compact") if step.name == COMPACT_OP else step
-
-
-def maintenance_schedules(
-    topics: Sequence[ManagedTable], settings: Settings
-) -> Iterator[dg.ScheduleDefinition]:
-    for topic in topics:
-        if topic.maintenance is not None:
-            yield _schedule(topic, settings)
-
-
-def _schedule(topic: ManagedTable, settings: Settings) -> dg.ScheduleDefinition:
-    name = f"{JOB_NAME}_{topic.table}"
-
-    @dg.schedule(
-        name=name,
-        job_name=JOB_NAME,
-        cron_schedule=str(topic.maintenance),
-        execution_timezone="UTC",
-        default_status=dg.DefaultScheduleStatus.RUNNING,
-        description=f"Looks at the table of `{topic.name}`, and launches a run where it needs one.",
-    )
-    def maintain(
-        context: dg.ScheduleEvaluationContext, tableflow_catalog: IcebergCatalogResource
-    ) -> dg.RunRequest | dg.SkipReason:
-        try:
-            if reason := _why_not(context, name, topic, settings, tableflow_catalog):
-                return dg.SkipReason(reason)
-        except (TableflowError, OSError) as error:  # OSError: from the object store
-            return dg.SkipReason(str(error))
-        return dg.RunRequest(
-            run_config={"ops": {"choose": {"config": {"topics": [topic.name]}}}},
-            tags={RUN_TAG: name},
-        )
-
-    return maintain
-
-
-def _why_not(
-    context: dg.ScheduleEvaluationContext,
-    name: str,
-    topic: ManagedTable,
-    settings: Settings,
-    catalog: IcebergCatalogResource,
-) -> str | None:
-    """Why no run is launched now, or None if one is. The cheapest and most frequent answer comes first."""
-    client = catalog.client()
-    table_health = health(client, topic)
-    if not table_health.needs:
-        return what_is_needed(table_health)
-    if suspension := find_suspension(client, topic, settings.state_dir):
-        return str(suspension.to_error(topic))
-    if is_under_way(context.instance, name):
-        return "The last run is still under way."
-    return None

@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import dagster as dg
 
+from tableflow_assets.defs import every_hour
 from tableflow_assets.defs.maintenance.jobs import TAGS
 from tableflow_assets.defs.maintenance.old_events import prune_events
 from tableflow_assets.defs.maintenance.old_runs import Ours, prune_runs, remove_files_left_behind
@@ -13,7 +14,6 @@ from tableflow_assets.settings.settings import Settings
 
 JOB_NAME = "prune_runs"
 PRUNE_SCHEDULE_NAME = "prune_runs_every_hour"
-CRON = "40 * * * *"  # when the other schedules of the hour are done
 # In a day more than a day brings, even with a run every eight seconds. Each takes some tenths of a second.
 AT_ONCE = 500
 
@@ -53,7 +53,7 @@ def prune_schedules(settings: Settings) -> list[dg.ScheduleDefinition]:
     schedule = dg.ScheduleDefinition(
         job_name=JOB_NAME,
         name=PRUNE_SCHEDULE_NAME,
-        cron_schedule=CRON,
+        cron_schedule=every_hour.PRUNE_RUNS,
         execution_timezone="UTC",
         tags={RUN_TAG: PRUNE_SCHEDULE_NAME},
         default_status=dg.DefaultScheduleStatus.RUNNING,

@@ -1,4 +1,4 @@
-"""The steps of maintenance: what each is called in Dagster, and the library call that does it.
+"""The steps of maintenance: the library call that does each, and what it reports.
 
 The library is imported when a step runs: parts of it are slow to load, and definitions never need them.
 """
@@ -15,7 +15,7 @@ from tableflow_assets.table.handle import TableHandle
 
 @dataclass(frozen=True)
 class MaintenanceRequest:
-    """The request that the steps of one topic carry out."""
+    """What the steps of one table carry out."""
 
     topic: str
     dry_run: bool = False
@@ -34,11 +34,8 @@ Result = dict[str, Any]  # plain values, datetimes, and lists of those
 @dataclass(frozen=True)
 class Step:
     kind: Kind
-    op: str  # its name
-    description: str
-    work: Callable[
-        [TableHandle, MaintenanceRequest, str], Result
-    ]  # the last argument is the run's id
+    # The last argument is the run's id.
+    work: Callable[[TableHandle, MaintenanceRequest, str], Result]
 
 
 def _mirror(handle: TableHandle, request: MaintenanceRequest, _: str) -> Result:
@@ -114,20 +111,15 @@ def _remove_orphans(handle: TableHandle, request: MaintenanceRequest, _: str) ->
     return result.to_json() | {"removed": len(result.files), "bytes": result.bytes}
 
 
-COMPACT_OP = "compact_files"
 # In the order of execution, which is the library's: windows about to be dropped are not compacted first,
 # and what compaction leaves behind expires after it.
 STEPS = (
-    Step("mirror", "mirror", "Bring the Delta log up to the Iceberg table.", _mirror),
-    Step("retention", "retention", "Drop the windows that are too old.", _retention),
-    Step("compact", COMPACT_OP, "Make few large files of many small ones.", _compact),
-    Step("manifests", "rewrite_manifests", "Merge small manifests.", _rewrite_manifests),
-    Step("expire", "expire", "Expire snapshots that are too old, with their files.", _expire),
-    Step(
-        "metadata",
-        "remove_old_metadata",
-        "Remove old versions of the metadata.",
-        _remove_old_metadata,
-    ),
-    Step("orphans", "remove_orphans", "Remove files that belong to nothing.", _remove_orphans),
+    Step("mirror", _mirror),
+    Step("retention", _retention),
+    Step("compact", _compact),
+    Step("manifests", _rewrite_manifests),
+    Step("expire", _expire),
+    Step("metadata", _remove_old_metadata),
+    Step("orphans", _remove_orphans),
 )
+COMPACT_ONLY = tuple(step for step in STEPS if step.kind == "compact")

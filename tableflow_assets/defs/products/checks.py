@@ -8,6 +8,7 @@ from dagster_pyspark import LazyPySparkResource
 from pydantic import Field
 
 from tableflow_assets.base.errors import InputMissing
+from tableflow_assets.defs import every_hour
 from tableflow_assets.defs.connected import connected_runner
 from tableflow_assets.defs.names import RECOMPUTED_CHECK_NAME, product_key
 from tableflow_assets.defs.our_runs import RUN_TAG
@@ -22,8 +23,6 @@ from tableflow_assets.settings.settings import Settings
 
 JOB_NAME = "check_products"
 SCHEDULE_NAME = "check_products_every_hour"
-# Half an hour apart from `verify`, which is just as much work.
-CRON = "30 * * * *"
 SAMPLE = 200
 NO_ROWS = "There are no rows yet."
 
@@ -173,7 +172,7 @@ def check_products_schedule() -> dg.ScheduleDefinition:
     return dg.ScheduleDefinition(
         job_name=JOB_NAME,
         name=SCHEDULE_NAME,
-        cron_schedule=CRON,
+        cron_schedule=every_hour.CHECK_PRODUCTS,
         tags={RUN_TAG: SCHEDULE_NAME},
         default_status=dg.DefaultScheduleStatus.RUNNING,
     )

@@ -6,6 +6,7 @@ from typing import Any
 
 import dagster as dg
 
+from tableflow_assets.defs import every_hour
 from tableflow_assets.defs.metadata import records_table
 from tableflow_assets.defs.names import product_key
 from tableflow_assets.defs.our_runs import RUN_TAG
@@ -19,8 +20,6 @@ from tableflow_assets.settings.settings import Settings
 
 GROUP = JOB_NAME = "reports"
 SCHEDULE_NAME = "reports_schedule"  # as Dagster would call it
-# A quarter of an hour apart from the other hourly jobs.
-CRON = "15 * * * *"
 ROWS_SHOWN = 20
 
 
@@ -49,7 +48,7 @@ def reports_schedule() -> dg.ScheduleDefinition:
     return dg.ScheduleDefinition(
         job_name=JOB_NAME,
         name=SCHEDULE_NAME,
-        cron_schedule=CRON,
+        cron_schedule=every_hour.REPORTS,
         execution_timezone="UTC",
         tags={RUN_TAG: SCHEDULE_NAME},
         default_status=dg.DefaultScheduleStatus.RUNNING,

@@ -7,9 +7,9 @@ from typing import Any
 
 import dagster as dg
 
+from tableflow_assets.defs import every_hour
 from tableflow_assets.defs.our_runs import RUN_TAG
 
-VERIFY_CRON = "0 * * * *"
 SCHEDULE_NAME = "verify_every_hour"
 
 
@@ -31,7 +31,7 @@ def verify_schedule() -> dg.ScheduleDefinition:
     return dg.ScheduleDefinition(
         job_name="verify",
         name=SCHEDULE_NAME,
-        cron_schedule=VERIFY_CRON,
+        cron_schedule=every_hour.VERIFY,
         tags={RUN_TAG: SCHEDULE_NAME},
         default_status=dg.DefaultScheduleStatus.RUNNING,
     )

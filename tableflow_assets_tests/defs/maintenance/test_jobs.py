@@ -1,4 +1,4 @@
-"""Maintenance in Dagster: when it is launched, what a run does and says, and whom it waits for."""
+"""Maintenance in Dagster: what is needed, what a run does and says, and whom it waits for."""
 
 import threading
 import time
@@ -16,9 +16,7 @@ from tableflow_assets.defs.maintenance.check import maintenance_evaluation
 from tableflow_assets.defs.maintenance.steps import STEPS, MaintenanceRequest, Step
 from tableflow_assets.defs.metadata import maintenance_metadata
 from tableflow_assets.defs.names import table_pool
-from tableflow_assets.defs.our_runs import RUN_TAG
 from tableflow_assets.defs.pools import in_pool
-from tableflow_assets.defs.resources import IcebergCatalogResource
 from tableflow_assets.operate.maintenance.health import SMALL_FILES, Health, Need
 from tableflow_assets.operate.maintenance.maintain import ORDER
 from tableflow_assets.settings.settings import Settings, TopicOptions
@@ -53,35 +51,43 @@ def maintain(world: DagsterWorld, job: str = "maintain", **config: Any) -> Execu
     return world.run_job(job, run_config=chosen, raise_on_error=False)
 
 
-def steps_of(run: ExecuteInProcessResult, event: str) -> list[str]:
-    """By their ops, in the order in which they came to that."""
-    found = [one for one in run.all_events if one.event_type_value == event]
-    return [str(one.step_key).partition("[")[0] for one in found]
-
-
-def observations(run: ExecuteInProcessResult) -> dict[str, dict[str, Any]]:
-    """By their step."""
-    found = [
-        one.asset_observation_data.asset_observation
+def outcomes(run: ExecuteInProcessResult) -> dict[str, dict[str, str]]:
+    """By the table: what the run shows of each step that was not skipped."""
+    (shown,) = (
+        one.step_output_data.metadata
+        if one.is_successful_output
+        else one.step_failure_data.user_failure_data.metadata
         for one in run.all_events
-        if one.event_type_value == "ASSET_OBSERVATION"
-    ]
+        if (one.is_successful_output or one.is_step_failure)
+        and str(one.step_key).endswith("_tables")
+    )
+    kinds = [step.kind for step in STEPS]
+    return {
+        str(row.data["table"]): {
+            kind: str(row.data[kind])
+            for kind in kinds
+            if row.data.get(kind, "") not in ("", "not needed")
+        }
+        for row in shown["tables"].records
+    }
+
+
+def done(run: ExecuteInProcessResult, name: str) -> dict[str, str]:
+    """Of one table, without the seconds."""
+    return {kind: said.partition(" in ")[0] for kind, said in outcomes(run)[name].items()}
+
+
+def problems(run: ExecuteInProcessResult) -> str:
+    (failed,) = (event for event in run.all_events if event.is_step_failure)
+    return str(failed.event_specific_data.error_display_string)
+
+
+def observations(world: DagsterWorld, run: ExecuteInProcessResult) -> dict[str, dict[str, Any]]:
+    """By their step, as they are in Dagster's storage."""
+    records = world.instance.all_logs(run.run_id, of_type=dg.DagsterEventType.ASSET_OBSERVATION)
+    found = [one.dagster_event.asset_observation_data.asset_observation for one in records]
     values = [{name: value.value for name, value in one.metadata.items()} for one in found]
     return {one["step"]: one for one in values}
-
-
-def tick(world: DagsterWorld, name: str, **resources: object) -> Any:
-    """One evaluation of the topic's schedule: a RunRequest, or the reason for none."""
-    schedule = world.definitions.resolve_schedule_def(f"maintain_{world.topic(name).table}")
-    known = world.definitions.get_repository_def().get_top_level_resources()
-    needed = {name: known[name] for name in ("tableflow_catalog", "tableflow_s3")} | resources
-    with dg.build_schedule_context(
-        instance=world.instance,
-        resources=needed,
-        repository_def=world.definitions.get_repository_def(),
-    ) as context:
-        done = schedule.evaluate_tick(context)
-    return done.run_requests[0] if done.run_requests else done.skip_message
 
 
 @dataclass
@@ -106,9 +112,8 @@ def worn(
 ) -> Iterator[Worn]:
     """Made once; the tests that mend it come last."""
     topic = new_topic(session_settings)
-    options = TopicOptions(maintenance="*/5 * * * *")
     state = tmp_path_factory.mktemp("worn")
-    settings = settings_on(stack.state.folder, state, topics={topic.name: options})
+    settings = settings_on(stack.state.folder, state, topics={topic.name: TopicOptions()})
     world = DagsterWorld(settings, day(9).date())
     with instance_in(tmp_path_factory.mktemp("instance")) as world.instance:
         assert world.launch(topic.name).success
@@ -140,35 +145,6 @@ def test_the_check_warns_with_what_is_needed_and_why(worn: Worn) -> None:
     assert {"files", "snapshots", "manifests", "dead_rows"} <= said.metadata.keys()
 
 
-def test_the_schedule_launches_the_job_for_its_topic_alone(worn: Worn) -> None:
-    request = tick(worn.world, worn.name)
-    assert request.run_config == {"ops": {"choose": {"config": {"topics": [worn.name]}}}}
-    assert request.tags[RUN_TAG] == f"maintain_{worn.world.topic(worn.name).table}"
-
-
-def test_the_schedule_waits_for_its_last_run(worn: Worn) -> None:
-    tag = {RUN_TAG: f"maintain_{worn.world.topic(worn.name).table}"}
-    job = worn.world.definitions.resolve_job_def("maintain")
-    run = worn.world.instance.create_run_for_job(job, tags=tag)
-    try:
-        assert "still under way" in tick(worn.world, worn.name)
-    finally:
-        worn.world.instance.delete_run(run.run_id)
-
-
-def test_the_schedule_names_the_server_that_is_away_and_does_not_fail(
-    worn: Worn, closed_port: int
-) -> None:
-    away = IcebergCatalogResource(
-        namespace="tableflow",
-        catalog={"uri": f"http://127.0.0.1:{closed_port}"},
-        s3=worn.world.definitions.resources["tableflow_s3"],
-    )
-    assert f"127.0.0.1:{closed_port} does not answer" in tick(
-        worn.world, worn.name, tableflow_catalog=away
-    )
-
-
 # ---- what a run does ----
 
 
@@ -176,30 +152,22 @@ def test_a_dry_run_says_what_would_be_done_and_changes_nothing(worn: Worn) -> No
     before = worn.world.table(worn.name).metadata
     run = maintain(worn.world, dry_run=True)
     assert run.success
-    assert steps_of(run, "STEP_SUCCESS") == ["choose", "look", "mirror", "compact"]
-    (said,) = (
-        one
-        for one in run.all_events
-        if str(one.step_key).startswith("compact") and one.is_successful_output
-    )
-    windows = said.step_output_data.metadata["windows"].records
-    assert [one.data["window"] for one in windows] == [YESTERDAY]
-    assert observations(run) == {}
+    assert done(run, worn.name) == {"mirror": "would be done", "compact": "would be done"}
+    assert observations(worn.world, run) == {}
     assert worn.world.table(worn.name).metadata == before
 
 
 def test_a_step_that_fails_stops_no_other(worn: Worn) -> None:
     run = maintain(worn.world, topics=[worn.name], strategy="nonsense")
     assert not run.success
-    assert steps_of(run, "STEP_FAILURE") == ["compact"]
-    assert observations(run)["mirror"]["states_behind"] == 0
+    assert done(run, worn.name) == {"mirror": "done", "compact": "failed"}
+    assert observations(worn.world, run)["mirror"]["states_behind"] == 0
 
 
 def test_an_unknown_topic_is_refused_with_those_that_there_are(worn: Worn) -> None:
     run = maintain(worn.world, topics=["nobody"])
-    (failed,) = (event for event in run.all_events if event.is_step_failure)
-    assert "no topic 'nobody'" in failed.event_specific_data.error_display_string
-    assert worn.name in failed.event_specific_data.error_display_string
+    assert "no topic 'nobody'" in problems(run)
+    assert worn.name in problems(run)
 
 
 def test_a_suspended_topic_is_left_alone(worn: Worn) -> None:
@@ -207,10 +175,10 @@ def test_a_suspended_topic_is_left_alone(worn: Worn) -> None:
     with table.transaction() as transaction:
         transaction.set_properties({SUSPENDED: "by hand"})
     try:
-        assert "is suspended" in tick(worn.world, worn.name)
         run = maintain(worn.world)
-        assert steps_of(run, "STEP_FAILURE") == ["look"]
-        assert steps_of(run, "STEP_SUCCESS") == ["choose"]
+        assert not run.success
+        assert done(run, worn.name) == {}
+        assert "is suspended: by hand" in problems(run)
     finally:
         with worn.world.table(worn.name).transaction() as transaction:
             transaction.remove_properties(SUSPENDED)
@@ -220,17 +188,8 @@ def test_a_run_does_what_is_needed_and_skips_the_rest(worn: Worn) -> None:
     rows = rows_of(worn.world.table(worn.name))
     run = maintain(worn.world, topics=[worn.name])
     assert run.success
-    assert steps_of(run, "STEP_SUCCESS") == ["choose", "look", "compact"]
-    skipped = [
-        "mirror",
-        "retention",
-        "rewrite_manifests",
-        "expire",
-        "remove_old_metadata",
-        "remove_orphans",
-    ]
-    assert steps_of(run, "STEP_SKIPPED") == skipped
-    compacted = observations(run)["compact"]
+    assert done(run, worn.name) == {"compact": "done"}
+    compacted = observations(worn.world, run)["compact"]
     assert compacted["files_before"] > SMALL_FILES
     assert compacted["files_after"] == 1
     assert [one.data["window"] for one in compacted["windows"].records] == [YESTERDAY]
@@ -244,17 +203,13 @@ def test_a_run_says_by_the_check_that_nothing_is_needed_any_more(worn: Worn) -> 
     assert last.event.dagster_event.asset_check_evaluation_data.passed
 
 
-def test_the_schedule_skips_a_table_that_needs_nothing(worn: Worn) -> None:
-    assert "Nothing is needed" in tick(worn.world, worn.name)
-
-
 def test_a_window_can_be_compacted_that_does_not_need_it(worn: Worn) -> None:
     duplicate_rows(
         worn.world.table(worn.name), f"_kafka.timestamp < '{day(0):%Y-%m-%d}T00:00:00+00:00'"
     )
     run = maintain(worn.world, "compact", topics=[worn.name], windows=[YESTERDAY])
     assert run.success
-    assert observations(run)["compact"]["files_after"] == 1
+    assert observations(worn.world, run)["compact"]["files_after"] == 1
 
 
 @pytest.mark.parametrize("step", STEPS, ids=lambda step: step.kind)
@@ -291,7 +246,7 @@ def test_a_topic_without_a_table_needs_nothing(
     world = world_of(kafka_topic.name)
     assert world.run_check(kafka_topic.name, "maintenance").passed
     run = maintain(world)
-    assert (run.success, steps_of(run, "STEP_SUCCESS")) == (True, ["choose", "look"])
+    assert (run.success, done(run, kafka_topic.name)) == (True, {})
 
 
 # ---- whom it waits for ----
