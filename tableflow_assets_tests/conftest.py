@@ -24,11 +24,21 @@ from tableflow_assets.stack.stack import Stack
 from tableflow_assets.tableflow import Tableflow
 from tableflow_assets_tests.support.kafka_topics import KafkaTopic
 from tableflow_assets_tests.support.seaweed import running_seaweed
-from tableflow_assets_tests.support.workers import Director, shared_stack
+from tableflow_assets_tests.support.workers import Director, ask_for_stack, shared_stack
 
 pytest_plugins = ["pytester"]
 # The fixtures that start a server. A test with one of these is marked `stack`.
 SERVERS = {"stack", "live_stack", "seaweed", "secure_broker", "rest_server"}
+# Files of more than 12 s that need none. With `-n` they come first: they keep the workers busy while the
+# stack starts, and at the end no worker is left alone with one of them.
+LONG_WITHOUT_SERVER = (
+    "defs/test_definitions.py",
+    "publish/test_behaviour.py",
+    "source/test_kafka_client.py",
+    "source/test_unreachable.py",
+    "stack/test_supervisor.py",
+    "test_component.py",
+)
 # The programs of which a test without that mark must start none.
 SERVER_PROGRAMS = {"java", "weed", "chromedriver"}
 
@@ -59,15 +69,26 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if SERVERS.intersection(getattr(item, "fixturenames", ())):
             item.add_marker("stack")
-    # The long files first: at the end of `pytest -n`, no worker is left alone with one of them.
-    long = {item.path for item in items if item.get_closest_marker("stack")}
-    items.sort(key=lambda item: item.path not in long)
+    # Then the files with a server, which are long as well, then all others.
+    on_stack = {item.path for item in items if _is_on_stack(item)}
+    items.sort(
+        key=lambda item: (
+            not item.nodeid.partition("::")[0].endswith(LONG_WITHOUT_SERVER),
+            item.path not in on_stack,
+        )
+    )
 
 
-def pytest_collection_finish() -> None:
-    """What was imported stays to the end: the garbage collector need not look through it again."""
+def pytest_collection_finish(session: pytest.Session) -> None:
+    if any(_is_on_stack(item) for item in session.items):
+        ask_for_stack(session.config)
+    # What was imported stays to the end: the garbage collector need not look through it again.
     gc.collect()
     gc.freeze()
+
+
+def _is_on_stack(item: pytest.Item) -> bool:
+    return item.get_closest_marker("stack") is not None
 
 
 @pytest.fixture(scope="session")
@@ -128,7 +149,7 @@ def _own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def _quick_tests_start_no_server(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if request.node.get_closest_marker("stack"):
+    if _is_on_stack(request.node):
         return
 
     start = subprocess.Popen.__init__

@@ -85,17 +85,28 @@ class Director:
                 process.kill()
 
 
+def ask_for_stack(config: pytest.Config) -> None:
+    """In a worker: somebody will need the stack, and it may start."""
+    if folder := _shared_folder(config):
+        _asked(folder).touch()
+
+
 def shared_stack(config: pytest.Config) -> Stack | None:
     """In a worker: the stack of all workers, as soon as it is ready."""
-    if not (shared := getattr(config, "workerinput", {}).get("shared")):
+    if not (folder := _shared_folder(config)):
         return None
-    folder, deadline = Path(shared), time.monotonic() + START_SECONDS
-    _asked(folder).touch()
+    ask_for_stack(config)
+    deadline = time.monotonic() + START_SECONDS
     while not _ready(folder).exists():
         assert not _failed(folder).exists(), _failed(folder).read_text()
         assert time.monotonic() < deadline, f"no stack after {START_SECONDS} s: {_stack(folder)}"
         time.sleep(POLL_SECONDS)
     return Stack(_stack(folder))
+
+
+def _shared_folder(config: pytest.Config) -> Path | None:
+    shared = getattr(config, "workerinput", {}).get("shared")
+    return shared and Path(shared)
 
 
 def _stack(folder: Path) -> Path:
