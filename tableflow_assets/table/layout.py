@@ -93,6 +93,10 @@ def _properties(topic: ManagedTable) -> dict[str, str]:
         "write.target-file-size-bytes": str(topic.target_file_bytes),
         # Not Iceberg's default for sorted tables, which reads the records twice.
         "write.distribution-mode": "hash",
+        # Each small commit brings a manifest or two, and whoever plans a query or commits by key reads them
+        # all: merge them early. Merged ones are written again and again, so they stay small.
+        "commit.manifest.min-count-to-merge": "10",  # by default 100
+        "commit.manifest.target-size-bytes": str(1024**2),  # by default 8 MiB
         **SHORT_METADATA_LOG,
     }
 
