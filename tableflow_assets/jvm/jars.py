@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
@@ -13,7 +14,8 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
@@ -79,19 +81,35 @@ def ensure_jars(on_progress: Progress | None = None) -> None:
         ) from error
     # Two servers may need the same file.
     jars = list({jar.file_name: jar for jar in locked_jars()}.values())
-    missing = [jar for jar in jars if not _is_there(folder, jar)]
+    missing = _missing(folder, jars)
     if not missing:
         return
-    _refuse_a_full_disk(folder, missing)
     done_before = sum(jar.bytes for jar in jars) - sum(jar.bytes for jar in missing)
     total = sum(jar.bytes for jar in jars)
     # Ivy's own cache lies inside ours, so that an interrupted download resumes where it stopped.
     download = folder / "ivy"
-    with _watch(download, lambda n: on_progress and on_progress(done_before + n, total)):
-        _retrieve(missing, download)
-    for jar in missing:
-        _check_and_keep(download / "retrieved" / jar.file_name, folder, jar)
-    shutil.rmtree(download, ignore_errors=True)
+    with (
+        _watch(download, lambda n: on_progress and on_progress(done_before + n, total)),
+        _alone(folder),
+    ):
+        if missing := _missing(folder, jars):  # another process may have fetched them meanwhile
+            _refuse_a_full_disk(folder, missing)
+            _retrieve(missing, download)
+            for jar in missing:
+                _check_and_keep(download / "retrieved" / jar.file_name, folder, jar)
+            shutil.rmtree(download, ignore_errors=True)
+
+
+def _missing(folder: Path, jars: Iterable[Jar]) -> list[Jar]:
+    return [jar for jar in jars if not _is_there(folder, jar)]
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Wait for another process that fills this cache: Ivy does not share its folder."""
+    with (folder / "fetching.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def _is_there(folder: Path, jar: Jar) -> bool:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+import time
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -116,6 +118,23 @@ def test_archives_that_are_there_are_not_fetched_again(
 ) -> None:
     ensure_jars()
     ensure_jars()
+    assert fetched == ["alpha", "beta"]
+
+
+def test_of_two_processes_that_need_them_one_fetches_and_the_other_waits(
+    repository: Repository, fetched: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    retrieve, others = jars._retrieve, list[Future[None]]()
+
+    def retrieve_while_another_asks(missing: list[Jar], download: Path) -> None:
+        others.append(pool.submit(ensure_jars))
+        time.sleep(0.2)
+        retrieve(missing, download)
+
+    monkeypatch.setattr(jars, "_retrieve", retrieve_while_another_asks)
+    with ThreadPoolExecutor() as pool:
+        ensure_jars()
+        others[0].result(timeout=10)
     assert fetched == ["alpha", "beta"]
 
 
