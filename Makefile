@@ -7,7 +7,7 @@ QUICK_WORKERS ?= 4
 # Where a machine forbids it, every process would compile our modules again, at each start.
 unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
-.PHONY: help install demo check quick test lint fmt lock rooms docs wheel clean
+.PHONY: help install demo check test quick whole lint fmt lock rooms docs wheel clean
 
 # uv is several times as quick. It does not know pip's settings, such as an index: where it fails, pip goes on.
 define install
@@ -40,10 +40,13 @@ demo: install ## start everything, with data flowing, and open Dagster
 check: .venv/installed-dev ## lint, types and all tests that need no server
 	@$(MAKE) --no-print-directory -j2 lint quick
 
+test: .venv/installed-dev ## lint, types and all tests, on a real stack
+	@$(MAKE) --no-print-directory -j2 lint whole
+
 quick: .venv/installed-dev
 	$(BIN)/pytest -n $(QUICK_WORKERS) -m "not stack"
 
-test: lint ## lint, types and all tests, on a real stack
+whole: .venv/installed-dev
 	$(BIN)/pytest -n $(WORKERS)
 
 lint: .venv/installed-dev ## ruff and mypy

@@ -35,10 +35,10 @@ ORDER = (
     "tableflow",  # the library's front door
     "follow",  # staying with the log: commits again and again, for all topics
     "labs",  # generators
-    "bench",  # measurements
     "defs",  # Dagster, by subject
     "definitions",  # the code location
     "component",  # the same in another project
+    "bench",  # measurements, those of `defs` included
     "chaos",  # faults: it breaks runs of Dagster, too
     "commands",  # the command line, one file a verb
     "cli",

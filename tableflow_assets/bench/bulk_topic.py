@@ -38,6 +38,20 @@ def avro_writer(schema: dict[str, Any]) -> Callable[[Any], bytes]:
     return write
 
 
+def bulk_producer(bootstrap_servers: str) -> Producer:
+    return Producer(
+        {
+            "bootstrap.servers": bootstrap_servers,
+            "enable.idempotence": True,
+            "linger.ms": 20,
+            "batch.size": 500_000,
+            "compression.type": "lz4",
+            "queue.buffering.max.messages": 500_000,
+            "log_level": 0,
+        }
+    )
+
+
 class BulkTopic:
     """A new topic of its own; records are keyed by their number.
 
@@ -62,17 +76,7 @@ class BulkTopic:
         schema_id = registry.register_schema(f"{self.name}-value", value_schema)
         self._header = b"\x00" + int(schema_id).to_bytes(4, "big")
         self._write = write or avro_writer(SCHEMA)
-        self._producer = Producer(
-            {
-                "bootstrap.servers": kafka,
-                "enable.idempotence": True,
-                "linger.ms": 20,
-                "batch.size": 500_000,
-                "compression.type": "lz4",
-                "queue.buffering.max.messages": 500_000,
-                "log_level": 0,
-            }
-        )
+        self._producer = bulk_producer(kafka)
 
     def send(self, numbers: Iterable[int], note: str = "", timestamp_ms: int = 0) -> None:
         """``timestamp_ms``: the same for all records; 0 is now."""

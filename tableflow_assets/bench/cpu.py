@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -47,6 +48,16 @@ def read_cpu(state_dir: Path) -> CpuReading:
         else:
             seconds[server] = tree
     return CpuReading(time.monotonic(), seconds)
+
+
+def cores(before: CpuReading, after: CpuReading, without: str = "") -> dict[str, Any]:
+    rates = after.rates_since(before)
+    rates.pop(without, None)
+    largest_first = sorted(rates.items(), key=lambda item: -item[1])
+    return {
+        "cores": round(sum(rates.values()), 2),
+        "cores_by_server": {name: round(rate, 2) for name, rate in largest_first},
+    }
 
 
 def _of(process: psutil.Process) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 import time
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
@@ -12,8 +11,9 @@ from typing import Any
 import httpx
 
 from tableflow_assets.base.faults import each_apart
-from tableflow_assets.bench.cpu import MYSELF, CpuReading, read_cpu
+from tableflow_assets.bench.cpu import MYSELF, cores, read_cpu
 from tableflow_assets.bench.probes import Probes
+from tableflow_assets.bench.quantiles import quantiles
 from tableflow_assets.lake.catalog import RestCatalog
 from tableflow_assets.product.products import Product
 from tableflow_assets.product.status import product_status
@@ -51,23 +51,12 @@ def measure_live(
         "minutes": round(hours * 60, 1),
         "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "topics_probed": len(topics),
-        "visible_after_seconds": _quantiles(probes.seconds) | {"lost": probes.lost},
-        "product_lag_seconds": _quantiles(lags),
-        **_cores(cpu_before, cpu_after),
+        "visible_after_seconds": quantiles(probes.seconds) | {"lost": probes.lost},
+        "product_lag_seconds": quantiles(lags),
+        **cores(cpu_before, cpu_after, without=MYSELF),
         "commits_an_hour": round(_commits(tableflow.catalog, tableflow.tables(), since) / hours),
         "runs_an_hour": round(_runs(settings, since) / hours),
         "state_megabytes_an_hour": round(growth / 1e6 / hours),
-    }
-
-
-def _quantiles(values: Sequence[float]) -> dict[str, Any]:
-    if len(values) < 2:  # noqa: PLR2004
-        return {"samples": len(values)}
-    of_100 = statistics.quantiles(values, n=100, method="inclusive")
-    return {
-        "samples": len(values),
-        **{f"p{rank}": round(of_100[rank - 1], 1) for rank in (50, 95, 99)},
-        "max": round(max(values), 1),
     }
 
 
@@ -84,16 +73,6 @@ def _lags(catalog: RestCatalog, products: Sequence[Product], settings: Settings)
         for status in statuses.answers.values()
         if status.state in {"current", "behind"}
     ]
-
-
-def _cores(before: CpuReading, after: CpuReading) -> dict[str, Any]:
-    rates = after.rates_since(before)
-    rates.pop(MYSELF)
-    largest_first = sorted(rates.items(), key=lambda item: -item[1])
-    return {
-        "cores": round(sum(rates.values()), 2),
-        "cores_by_server": {name: round(rate, 2) for name, rate in largest_first},
-    }
 
 
 def _commits(catalog: RestCatalog, tables: Iterable[ManagedTable], since: float) -> int:

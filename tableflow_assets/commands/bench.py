@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 import click
 
-from tableflow_assets.commands.bench_cost import commit, live
+from tableflow_assets.commands.bench_cost import commit, live, topics
 from tableflow_assets.commands.show import (
     console,
     json_option,
@@ -26,6 +26,7 @@ def bench() -> None:
 
 bench.add_command(commit)
 bench.add_command(live)
+bench.add_command(topics)
 
 
 @bench.command()

@@ -1,4 +1,4 @@
-"""`tableflow bench commit` and `bench live`: what a small commit costs, and what a running stack does."""
+"""`tableflow bench commit`, `live` and `topics`: what small commits, a running stack and many topics cost."""
 
 from __future__ import annotations
 
@@ -79,6 +79,29 @@ def live(minutes: float, topics: tuple[str, ...], as_json: bool) -> None:
         return
     rows = [[name, _as_text(value)] for name, value in result.items()]
     print_table(f"{minutes:g} minutes of a running stack", ["", ""], rows)
+
+
+@click.command()
+@click.option("--topics", default=100, show_default=True, help="Topics, of a partition each.")
+@click.option("--busy", default=10, show_default=True, help="Those to which records come.")
+@click.option("--rate", default=10.0, show_default=True, help="Records a second, in each of these.")
+@click.option("--minutes", default=2.0, show_default=True, help="How long records come.")
+@json_option
+def topics(topics: int, busy: int, rate: float, minutes: float, as_json: bool) -> None:
+    """Many topics, of which few are busy: how old unread records get, and what the idle ones cost.
+
+    Makes new topics and tables. Then this process does what the staying run does, and a tick of Dagster's
+    sensor over all of them is timed. Best on a stack without Dagster: tableflow stack up --no-dagster.
+    """
+    from tableflow_assets.bench.topics import measure_topics
+
+    with progress_bar() as progress:
+        result = measure_topics(load_settings(), topics, busy, rate, minutes, progress)
+    if as_json:
+        print_json(result)
+        return
+    rows = [[name, _as_text(value)] for name, value in result.items()]
+    print_table(f"{topics} topics, {busy} of them busy", ["", ""], rows)
 
 
 def _as_text(value: Any) -> str:

@@ -17,6 +17,7 @@ import psutil
 
 from tableflow_assets.base.errors import NewerFormat, StackError
 
+STATE_FILE = "stack.json"
 PORT_NAMES = (
     "kafka",
     "kafka_controller",
@@ -80,7 +81,7 @@ class StackState:
     @classmethod
     def load(cls, folder: Path) -> StackState:
         """The state in this folder, or a fresh one."""
-        path = folder / "stack.json"
+        path = folder / STATE_FILE
         if not path.exists():
             return cls(folder)
         content = json.loads(path.read_text())
@@ -97,7 +98,7 @@ class StackState:
     def save(self) -> None:
         content = asdict(self)
         del content["folder"]
-        path = self.folder / "stack.json"
+        path = self.folder / STATE_FILE
         draft = path.with_suffix(".tmp")
         with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
             json.dump(content, file, indent=1)
