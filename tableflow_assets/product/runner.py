@@ -159,9 +159,12 @@ class Runner(TableHandle):
             # A column that is new in the statement is NULL in rows that are otherwise unchanged.
             new_columns = columns_since(table, ledger.head)
             may_lack = () if everything else (*ledger.entry.added_columns, *new_columns)
-            # Not at the ledger's snapshot, which lacks new columns. If somebody has committed since, this
-            # commit is refused.
+            # Its snapshot is named, because Spark lets go of what it has kept only if it finds the same
+            # table again. A snapshot lacks new columns; without it, whoever commits meanwhile makes this
+            # commit be refused.
             old = self.in_spark(product.name)
+            if not new_columns:
+                old += f" VERSION AS OF {ledger.head}"
             changes = difference(worker.spark, product, new, old, affected.scope, may_lack, views)
             entry = next_entry(ledger.entry, product, inputs, may_lack, run_id)
             snapshot = self._commit(table, ledger, entry, changes)

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import DataFrame
 
 from tableflow_assets.base import boundary
 from tableflow_assets.base.errors import InputMissing, ProductFailed
+from tableflow_assets.base.spark_session import persisted
 from tableflow_assets.labs.shift_left import ORDERS, PAYMENTS
 from tableflow_assets.operate.maintenance.compact import compact
 from tableflow_assets.operate.maintenance.expire import expire
 from tableflow_assets.operate.moments import moment
 from tableflow_assets.operate.rollback import find, roll_back
+from tableflow_assets.product import difference
 from tableflow_assets.product.recheck import recheck
 from tableflow_assets.table.delta.compare import compare
 from tableflow_assets.table.ledger import read_entries, read_ledger
@@ -84,6 +88,26 @@ def test_a_run_writes_what_changed_and_nothing_else(world: World) -> None:
     assert set(completed.windows) == {(START + timedelta(days=day)).date() for day in (3, 4)}
     assert_as_expected(world)
     assert all(result.did_nothing for result in world.run().values())
+
+
+def test_spark_lets_go_of_what_a_run_kept_in_memory(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is kept for the commit is found again after it; if not, a server is full within an hour."""
+    was_found: list[bool] = []
+
+    @contextmanager
+    def watched(rows: DataFrame) -> Iterator[DataFrame]:
+        with persisted(rows) as kept:
+            yield kept
+            was_found.append(kept.storageLevel.useMemory)
+
+    monkeypatch.setattr(difference, "persisted", watched)
+    brought(world, order(1), payment(1))
+    world.run()
+    brought(world, order(2), payment(2), payment(1, 0.5))
+    world.run()
+    assert was_found == [True] * 4  # two products, twice
 
 
 def test_a_column_that_the_sql_gains_is_null_in_rows_from_before(world: World) -> None:
