@@ -74,11 +74,7 @@ def live(minutes: float, topics: tuple[str, ...], as_json: bool) -> None:
             topics,
             lambda seconds: progress.update(task, completed=seconds),
         )
-    if as_json:
-        print_json(result)
-        return
-    rows = [[name, _as_text(value)] for name, value in result.items()]
-    print_table(f"{minutes:g} minutes of a running stack", ["", ""], rows)
+    _show(f"{minutes:g} minutes of a running stack", result, as_json)
 
 
 @click.command()
@@ -97,11 +93,14 @@ def topics(topics: int, busy: int, rate: float, minutes: float, as_json: bool) -
 
     with progress_bar() as progress:
         result = measure_topics(load_settings(), topics, busy, rate, minutes, progress)
+    _show(f"{topics} topics, {busy} of them busy", result, as_json)
+
+
+def _show(title: str, result: dict[str, Any], as_json: bool) -> None:
     if as_json:
         print_json(result)
-        return
-    rows = [[name, _as_text(value)] for name, value in result.items()]
-    print_table(f"{topics} topics, {busy} of them busy", ["", ""], rows)
+    else:
+        print_table(title, ["", ""], [[name, _as_text(value)] for name, value in result.items()])
 
 
 def _as_text(value: Any) -> str:
