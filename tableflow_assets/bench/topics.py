@@ -8,6 +8,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -60,15 +61,16 @@ class _Following:
         self._over = threading.Event()
         self._ages: list[float] = []
         self._errors: list[TableflowError] = []
-        self._thread = threading.Thread(target=self._follow, daemon=True)
+        self._thread = ThreadPoolExecutor(1)
 
     def __enter__(self) -> _Following:
-        self._thread.start()
+        self._done = self._thread.submit(self._follow)
         return self
 
     def __exit__(self, *_: object) -> None:
         self._over.set()
-        self._thread.join()
+        self._thread.shutdown()
+        self._done.result()  # what it failed with: no figure is worth anything then
 
     def first_load(self, progress: Progress) -> float:
         """One record in each topic, of which a table is made. Return the seconds."""
@@ -79,7 +81,7 @@ class _Following:
         def is_loaded() -> bool:
             unread = self._many.unread()
             progress.update(task, completed=len(self._many.names) - len(unread))
-            return not unread or not self._thread.is_alive()
+            return not unread or self._done.done()
 
         poll_until(bool, is_loaded, every=1.0, within=FIRST_LOAD_SECONDS)
         return time.monotonic() - begin
